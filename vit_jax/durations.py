@@ -1,0 +1,68 @@
+"""Durations as people write them, turned into optimizer steps.
+
+    "5 epochs"   5 passes over the training split; fractions are allowed
+    "300 steps"  300 optimizer steps
+    "10%"        a tenth of the whole training
+    5 or 5.0     the same as "5 epochs"
+"""
+
+import math
+import re
+
+from vit_jax.errors import UserError
+
+_PATTERN = re.compile(
+    r"\s*(?P<number>\d+(\.\d*)?|\.\d+)\s*(?P<unit>epochs?|steps?|%)\s*"
+)
+
+
+def parse_duration(value: str | int | float) -> tuple[float, str]:
+    """(number, unit) of a duration; unit is "epochs", "steps" or "%".
+
+    Raises:
+      UserError: not a duration, negative, not finite, or a fraction of a step.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        match = None
+    elif isinstance(value, str):
+        match = _PATTERN.fullmatch(value)
+    else:
+        match = value >= 0 and math.isfinite(value)
+    if not match:
+        raise UserError(
+            f'{value!r} is not a duration; write for example "5 epochs", "300 steps", '
+            '"10%", or a number of epochs that is not negative.'
+        )
+    if not isinstance(value, str):
+        return float(value), "epochs"
+    number, unit = float(match["number"]), match["unit"]
+    if unit.startswith("step") and number != int(number):
+        raise UserError(f"{value!r} is not a whole number of steps.")
+    return number, {"e": "epochs", "s": "steps", "%": "%"}[unit[0]]
+
+
+def to_steps(
+    value: str | int | float, *, steps_per_epoch: float, total_steps: int | None = None
+) -> int:
+    """Whole optimizer steps, rounded half up.
+
+    Args:
+      value: a duration, see above.
+      steps_per_epoch: training examples over batch size; need not be whole, because
+        batches run on from one pass over the data into the next.
+      total_steps: length of the whole training; needed for percentages only.
+
+    Raises:
+      UserError: `value` is no duration, or a percentage without a whole to refer to.
+    """
+    number, unit = parse_duration(value)
+    if unit == "steps":
+        return int(number)
+    if unit == "epochs":
+        return math.floor(number * steps_per_epoch + 0.5)
+    if total_steps is None:
+        raise UserError(
+            f"{value!r} is a share of the training and cannot be its length; "
+            "give epochs or steps."
+        )
+    return math.floor(number / 100 * total_steps + 0.5)
