@@ -1,9 +1,9 @@
 """Durations as people write them, turned into optimizer steps.
 
-    "5 epochs"   5 passes over the training split; fractions are allowed
-    "300 steps"  300 optimizer steps
-    "10%"        a tenth of the whole training
-    5 or 5.0     the same as "5 epochs"
+"5 epochs"   5 passes over the training split; fractions are allowed
+"300 steps"  300 optimizer steps
+"10%"        a tenth of the whole training
+5 or 5.0     the same as "5 epochs"
 """
 
 import math

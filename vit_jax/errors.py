@@ -13,6 +13,11 @@ class UserError(Exception):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """' (did you mean "x"?)' for the closest of `known`, or '' if none is close."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    """' (did you mean "x"?)' for the closest of `known`, or '' if none is close.
+
+    Of dotted names the last part is enough: "depth" is close to "model.depth".
+    """
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    close = close or [x for x in known if x.split(".")[-1] == name.split(".")[-1]]
     return f' (did you mean "{close[0]}"?)' if close else ""

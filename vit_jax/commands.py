@@ -1,0 +1,34 @@
+"""How every command ends: a sentence for the user's mistakes, an exit status."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from vit_jax.errors import UserError
+from vit_jax.signals import Interrupted
+
+
+def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
+    """Calls `main` with the command line's arguments and exits.
+
+    Status 0, or what `main` returns; 1 after a user's mistake, which is printed as one
+    sentence; 128 + signal after an interruption, as shells report it.
+    """
+    try:
+        status = main(sys.argv[1:]) or 0
+        sys.stdout.flush()
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        status = 1
+    except Interrupted as interruption:
+        print(interruption, file=sys.stderr)
+        status = interruption.exit_status
+    except KeyboardInterrupt:
+        print("interrupted before there was anything to save", file=sys.stderr)
+        status = 130
+    except BrokenPipeError:
+        # The reader left (`| head`). Python would complain again while it flushes
+        # standard output at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status)

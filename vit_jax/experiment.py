@@ -1,0 +1,212 @@
+"""Everything a config describes, built and ready to run."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from flax import linen as nn
+from jax.sharding import Mesh
+from jaxtyping import Array, Float
+from ml_collections import ConfigDict
+
+from vit_jax import augment, data, evaluate, models, optim, steps
+from vit_jax import mesh as meshes
+from vit_jax.config import set_value
+from vit_jax.durations import to_steps
+from vit_jax.runs import compute_dtype
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The config's durations, in optimizer steps."""
+
+    steps_per_epoch: float
+    total_steps: int
+    log_every: int
+    eval_every: int
+    checkpoint_every: int
+    mix_until: int
+    stop_after: int
+
+
+def make_plan(config: ConfigDict, num_examples: int) -> Plan:
+    """Turns the durations of a config into steps over `num_examples` images a pass."""
+    steps_per_epoch = num_examples / config.batch_size
+    total_steps = config.num_steps or max(
+        1, to_steps(config.num_epochs, steps_per_epoch=steps_per_epoch)
+    )
+    convert = functools.partial(
+        to_steps, steps_per_epoch=steps_per_epoch, total_steps=total_steps
+    )
+    return Plan(
+        steps_per_epoch=steps_per_epoch,
+        total_steps=total_steps,
+        log_every=max(1, convert(config.log_every)),
+        eval_every=max(1, convert(config.eval_every)),
+        checkpoint_every=max(1, convert(config.checkpoint_every)),
+        mix_until=convert(config.augment.mix_until),
+        stop_after=convert(config.early_stopping.after),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """What a config describes.
+
+    Attributes:
+      config: complete: the model's and the dataset's own values are filled in.
+      splits: "train", "val", "test" and, where asked for, "subset_test".
+      mesh: the devices.
+      schedule: step -> learning rate.
+      init_state: () -> the state before the first step, on the mesh.
+      train_step: (state, batch, root_key, lr_scale) -> (state, metrics); takes a batch
+        as `steps.take_batch` gives it. Not compiled yet.
+      eval_step: (variables, images uint8) -> logits, compiled on first use.
+    """
+
+    config: ConfigDict
+    splits: dict[str, data.Dataset]
+    plan: Plan
+    mesh: Mesh
+    model: nn.Module
+    schedule: optax.Schedule
+    init_state: Callable[[], steps.TrainState]
+    train_step: Callable
+    eval_step: Callable
+
+    @property
+    def root_key(self) -> Array:
+        """The run's only key."""
+        return jax.random.key(self.config.seed)
+
+    def describe_dataset(self) -> dict[str, Any]:
+        """What a loaded run has to know of the data, JSON-ready."""
+        train = self.splits["train"]
+        return {
+            "class_names": train.class_names,
+            "image_shape": train.images.shape[1:],
+            "num_examples": {name: len(split) for name, split in self.splits.items()},
+        }
+
+    def score(self, variables: Any, split: str) -> Float[np.ndarray, "n classes"]:
+        """float32 logits of every image of a split."""
+        return evaluate.score_split(
+            variables,
+            self.splits[split].images,
+            eval_step=self.eval_step,
+            batch_size=self.config.eval_batch_size,
+            mesh=self.mesh,
+        )
+
+
+def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
+    """A copy in which nothing is left to tables that a later version may change."""
+    config = config.copy_and_resolve_references()
+    for name, value in models.model_settings(config.model).items():
+        set_value(config, f"model.{name}", value)
+    mean, std = data.normalization(config.data, train)
+    set_value(config, "data.mean", mean)
+    set_value(config, "data.std", std)
+    return config
+
+
+def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Experiment:
+    """Builds model, optimizer, augmentation and steps. Compiles nothing.
+
+    Raises:
+      UserError: settings that do not fit each other, the data or the devices.
+    """
+    train = splits["train"]
+    config = resolve_config(config, train)
+    image_shape, num_classes = train.images.shape[1:], len(train.class_names)
+    mesh = meshes.make_mesh(config.num_devices)
+    slices = config.optim.accumulate_steps
+    meshes.check_batch_size("batch_size", config.batch_size, mesh.size * slices)
+    meshes.check_batch_size("eval_batch_size", config.eval_batch_size, mesh.size)
+    plan = make_plan(config, len(train.images))
+    model = models.make_model(
+        config.model,
+        num_classes=num_classes,
+        image_shape=image_shape,
+        dtype=compute_dtype(config),
+    )
+    schedule = optim.make_schedule(
+        config.schedule,
+        peak=config.optim.learning_rate,
+        total_steps=plan.total_steps,
+        steps_per_epoch=plan.steps_per_epoch,
+    )
+    optimizer = optim.make_optimizer(config.optim, schedule)
+    statistics = {"mean": config.data.mean, "std": config.data.std}
+    init_state = functools.partial(
+        steps.init_state,
+        model=model,
+        optimizer=optimizer,
+        image_shape=image_shape,
+        use_ema=config.optim.ema_decay > 0,
+    )
+    train_step = functools.partial(
+        steps.train_step,
+        model=model,
+        optimizer=optimizer,
+        schedule=schedule,
+        augment=augment.make_augment(
+            config.augment,
+            num_classes=num_classes,
+            mix_until_step=plan.mix_until,
+            **statistics,
+        ),
+        accumulate_steps=slices,
+        ema_decay=config.optim.ema_decay,
+        # A convolution in a loop is 45 times slower on CPU (XLA, JAX 0.10).
+        unroll=jax.default_backend() == "cpu",
+    )
+    root_key = jax.random.key(config.seed)
+    return Experiment(
+        config=config,
+        splits=splits,
+        plan=plan,
+        mesh=mesh,
+        model=model,
+        schedule=schedule,
+        init_state=lambda: jax.jit(init_state, out_shardings=meshes.replicated(mesh))(
+            root_key
+        ),
+        train_step=train_step,
+        eval_step=evaluate.make_eval_step(
+            model, functools.partial(augment.normalize, **statistics), mesh
+        ),
+    )
+
+
+def summarize(experiment: Experiment, num_params: int) -> str:
+    """What is about to happen, for a person: device, data, model and schedule."""
+    config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
+    splits = experiment.splits
+    image_shape = splits["train"].images.shape[1:]
+    device = mesh.devices.flat[0]
+    gflops = 2e-9 * models.count_macs(experiment.model, image_shape)
+    sizes = ", ".join(
+        f"{name} {len(split.images):,}"
+        for name, split in splits.items()
+        if not (name == "val" and split is splits["test"])
+    )
+    selected = "the test split" if splits["val"] is splits["test"] else "the hold-out"
+    shape = "x".join(map(str, image_shape))
+    epochs = plan.total_steps / plan.steps_per_epoch
+    rows = {
+        "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
+        f"{compute_dtype(config)} computation",
+        "data": f"{config.data.source} {config.data.name}, {shape} images: {sizes}; "
+        f"selects on {selected}",
+        "model": f"{config.model.name}, {num_params:,} parameters, "
+        f"{gflops:.3g} GFLOPs forward per image",
+        "schedule": f"{plan.total_steps:,} steps of {config.batch_size} images "
+        f"({epochs:.4g} epochs), {config.optim.name}, peak rate "
+        f"{config.optim.learning_rate:g}, {config.schedule.name}",
+    }
+    return "\n".join(f"{name:>9}  {text}" for name, text in rows.items())

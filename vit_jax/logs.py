@@ -1,0 +1,128 @@
+"""Training metrics on their way from the device to a file and a screen."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from vit_jax.errors import UserError
+from vit_jax.folder import RunFolder
+from vit_jax.progress import Progress
+
+
+class TrainLog:
+    """Collects the metrics of each step and writes their means, an interval late.
+
+    Asking the device for a number waits until it is there. So an interval is fetched
+    only after the next one has been handed to the device, which never stands idle.
+
+    Attributes:
+      seconds: wall-clock time of training so far, without compilation, evaluation and
+        checkpoints.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        progress: Progress,
+        *,
+        batch_size: int,
+        steps_per_epoch: float,
+        seconds: float,
+        write_scalars: Callable[[int, dict[str, float]], None] | None,
+    ):
+        self.seconds = seconds
+        self._folder, self._progress = folder, progress
+        self._batch_size, self._steps_per_epoch = batch_size, steps_per_epoch
+        self._write_scalars = write_scalars
+        self._current: list[tuple[int, Any]] = []
+        self._previous: list[tuple[int, Any]] = []
+        self._mark = time.monotonic()
+
+    def resume_clock(self) -> None:
+        """Training goes on from now."""
+        self._mark = time.monotonic()
+
+    def add(self, step: int, metrics: Any) -> None:
+        """Takes the device's scalars of the step that makes `step` steps done."""
+        self._current.append((step, metrics))
+        self._progress.update(step)
+
+    def end_interval(self) -> None:
+        """Closes the interval and writes the one before it."""
+        if self._previous:
+            self._write(self._previous)
+        self._previous, self._current = self._current, []
+
+    def drain(self) -> None:
+        """Writes everything; training stands still until `resume_clock`.
+
+        Raises:
+          UserError: a loss is not finite; names the steps.
+        """
+        self.end_interval()
+        self.end_interval()
+
+    def record(self, record: dict[str, Any]) -> None:
+        """Writes one finished record, of an evaluation for example."""
+        step = record["step"]
+        record = {**record, "epoch": round(step / self._steps_per_epoch, 4)}
+        self._folder.append_metrics(record)
+        if self._write_scalars is not None:
+            split = record["split"]
+            scalars = {
+                f"{split}/{name}": value
+                for name, value in record.items()
+                if name not in ("step", "split")
+            }
+            self._write_scalars(step, scalars)
+
+    def _write(self, interval: list[tuple[int, Any]]) -> None:
+        step_metrics = jax.device_get([metrics for _, metrics in interval])
+        # Only now is the interval known to be done. The host may have run far ahead.
+        now = time.monotonic()
+        seconds, self._mark = now - self._mark, now
+        self.seconds += seconds
+        first, last = interval[0][0], interval[-1][0]
+        means = {
+            name: float(sum(m[name] for m in step_metrics) / len(step_metrics))
+            for name in step_metrics[0]
+        }
+        # The rate at the interval's end rather than its mean: it is a setting.
+        means["learning_rate"] = float(step_metrics[-1]["learning_rate"])
+        means["images_per_second"] = len(interval) * self._batch_size / seconds
+        record = {"step": last, "split": "train", **means, "seconds": self.seconds}
+        self.record(record)
+        self._progress.metrics(record)
+        if not math.isfinite(means["loss"]):
+            raise UserError(
+                f"The training loss is {means['loss']} in steps {first} to {last}; "
+                "try a lower config.optim.learning_rate, a longer "
+                "config.schedule.warmup, config.optim.clip_norm=1 or "
+                "config.model.dtype=float32. The checkpoints before it are untouched."
+            )
+
+
+def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None]:
+    """A function (step, scalars) that writes TensorBoard files under `path`.
+
+    Raises:
+      UserError: TensorFlow or TensorBoard is not installed.
+    """
+    try:
+        from clu import metric_writers
+
+        writer = metric_writers.SummaryWriter(path)
+    except ImportError as error:
+        raise UserError(
+            f"config.tensorboard needs tensorflow and tensorboard ({error}); "
+            "install them or set config.tensorboard=False."
+        ) from None
+
+    def write_scalars(step: int, scalars: dict[str, float]) -> None:
+        writer.write_scalars(step, scalars)
+        writer.flush()
+
+    return write_scalars

@@ -1,0 +1,67 @@
+"""The devices a run uses and how arrays lie on them: data parallel, one axis."""
+
+from typing import Any
+
+import jax
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from vit_jax.errors import UserError
+
+
+def make_mesh(num_devices: int = 0) -> Mesh:
+    """A mesh of one axis, "data", over the first `num_devices` devices (0: all).
+
+    Raises:
+      UserError: there are fewer devices than that.
+    """
+    devices = jax.devices()
+    if num_devices > len(devices):
+        raise UserError(
+            f"config.num_devices is {num_devices}, but JAX sees {len(devices)} "
+            f"({devices[0].platform}); ask for that many or fewer, or 0 for all."
+        )
+    devices = devices[: num_devices or len(devices)]
+    # linen's parameters know nothing of JAX's default, explicit axes.
+    return jax.make_mesh(
+        (len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices
+    )
+
+
+def replicated(mesh: Mesh) -> NamedSharding:
+    """A whole copy on each device."""
+    return NamedSharding(mesh, PartitionSpec())
+
+
+def split_batch(mesh: Mesh) -> NamedSharding:
+    """The first axis in equal parts over the devices."""
+    return NamedSharding(mesh, PartitionSpec("data"))
+
+
+def check_batch_size(key: str, batch_size: int, num_parts: int) -> None:
+    """Refuses a batch that cannot be cut into equal parts.
+
+    Args:
+      key: the setting's name, for the message.
+      num_parts: devices times slices of gradient accumulation.
+
+    Raises:
+      UserError: naming both numbers and the nearest sizes that work.
+    """
+    if batch_size % num_parts:
+        below = batch_size // num_parts * num_parts
+        near = [str(size) for size in (below, below + num_parts) if size]
+        raise UserError(
+            f"config.{key} is {batch_size}, but must be a multiple of {num_parts} "
+            f"(devices times accumulation steps); use {' or '.join(near)}."
+        )
+
+
+def put(tree: Any, sharding: NamedSharding) -> Any:
+    """Host arrays, the same on every process, onto the mesh."""
+
+    def put_array(x):
+        return jax.make_array_from_callback(x.shape, sharding, lambda part: x[part])
+
+    # An explicit copy, although JAX's guard takes this function for an implicit one.
+    with jax.transfer_guard("allow"):
+        return jax.tree.map(put_array, tree)

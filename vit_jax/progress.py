@@ -1,0 +1,60 @@
+"""Progress of a long run: a bar on a terminal, plain lines elsewhere."""
+
+import sys
+import time
+from typing import Any
+
+import tqdm
+
+
+class Progress:
+    """Shows steps done, the newest metrics and the time left, on standard error.
+
+    A closed pipe or a terminal that goes away ends the display, never the training.
+    """
+
+    def __init__(self, total_steps: int, first_step: int = 0):
+        self._first, self._total = first_step, total_steps
+        self._start = time.monotonic()
+        self._open = True
+        self._bar = tqdm.tqdm(
+            total=total_steps,
+            initial=first_step,
+            unit="step",
+            dynamic_ncols=True,
+            disable=not sys.stderr.isatty(),
+        )
+
+    def update(self, step: int) -> None:
+        """Optimizer steps done so far."""
+        self._quietly(self._bar.update, step - self._bar.n)
+
+    def metrics(self, values: dict[str, Any]) -> None:
+        """Shows training metrics: step, loss, accuracy, images_per_second."""
+        text = (
+            f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.1%}, "
+            f"{values['images_per_second']:,.0f} images/s"
+        )
+        if not self._bar.disable:
+            self._quietly(self._bar.set_postfix_str, text)
+            return
+        step = values["step"]
+        seconds_per_step = (time.monotonic() - self._start) / (step - self._first)
+        left = tqdm.tqdm.format_interval(seconds_per_step * (self._total - step))
+        self.line(f"step {step}/{self._total}: {text}, {left} left")
+
+    def line(self, text: str) -> None:
+        """A line that stays."""
+        self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
+
+    def close(self) -> None:
+        """Leaves the bar as it stands."""
+        self._quietly(self._bar.close)
+
+    def _quietly(self, call, *args, **kwargs):
+        if not self._open:
+            return
+        try:
+            call(*args, **kwargs)
+        except (BrokenPipeError, ValueError):  # ValueError: the stream was closed
+            self._open = False

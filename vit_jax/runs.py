@@ -1,0 +1,124 @@
+"""A finished or unfinished run, taken up again, in a notebook for example."""
+
+import dataclasses
+import functools
+import os
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from flax import linen as nn
+from jaxtyping import Array, Float, UInt8
+from ml_collections import ConfigDict
+
+from vit_jax import augment, models, optim, steps
+from vit_jax.checkpoint import Checkpoints
+from vit_jax.config import make_config
+from vit_jax.errors import UserError
+from vit_jax.folder import RunFolder
+
+
+def compute_dtype(config: ConfigDict) -> str:
+    """What model.dtype="auto" means on this machine."""
+    if config.model.dtype != "auto":
+        return config.model.dtype
+    return "float32" if jax.default_backend() == "cpu" else "bfloat16"
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A trained model with all that is needed to use it.
+
+    Attributes:
+      workdir: the run's folder.
+      config: the complete settings.
+      model: the linen module; `run.model.apply(run.variables, images, train=False)`
+        takes normalised images.
+      variables: {"params", "batch_stats"}; averaged parameters where EMA was on.
+      step: optimizer steps behind `variables`.
+      class_names: in the order of the labels.
+      image_shape: height, width, channels.
+    """
+
+    workdir: pathlib.Path
+    config: ConfigDict
+    model: nn.Module
+    variables: Any
+    step: int
+    class_names: tuple[str, ...]
+    image_shape: tuple[int, int, int]
+
+    def normalize(self, images: UInt8[Array, "*b h w c"]) -> Float[Array, "*b h w c"]:
+        """What the model is fed: images minus mean over deviation of this run."""
+        return augment.normalize(
+            images, mean=self.config.data.mean, std=self.config.data.std
+        )
+
+    @functools.cached_property
+    def _logits(self):
+        return jax.jit(
+            functools.partial(
+                steps.eval_step, model=self.model, normalize=self.normalize
+            )
+        )
+
+    def predict(
+        self, images: UInt8[np.ndarray, "n height width channels"]
+    ) -> Float[np.ndarray, "n classes"]:
+        """Class probabilities.
+
+        Raises:
+          UserError: the images do not have the shape the model was trained on.
+        """
+        if images.shape[1:] != self.image_shape:
+            raise UserError(
+                f"Images of shape {images.shape[1:]} given, but this model takes "
+                f"{self.image_shape} (height, width, channels); resize them first."
+            )
+        logits = self._logits(self.variables, jax.device_put(images))
+        return np.asarray(jax.nn.softmax(logits))
+
+
+def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
+    """Takes up a finished or unfinished run, in a notebook for example.
+
+    Args:
+      workdir: the run's folder.
+      checkpoint: "best" (by validation accuracy), "latest", or a step that was kept.
+
+    Raises:
+      UserError: no run there, or no such checkpoint, or it is damaged.
+    """
+    folder = RunFolder(workdir)
+    config = make_config(folder.read("config"))
+    dataset = folder.read("dataset")
+    image_shape = tuple(dataset["image_shape"])
+    model = models.make_model(
+        config.model,
+        num_classes=len(dataset["class_names"]),
+        image_shape=image_shape,
+        dtype=compute_dtype(config),
+    )
+    target = jax.eval_shape(
+        functools.partial(
+            steps.init_state,
+            model=model,
+            optimizer=optim.make_optimizer(config.optim, optax.constant_schedule(0.0)),
+            image_shape=image_shape,
+            use_ema=config.optim.ema_decay > 0,
+        ),
+        jax.random.key(0),
+    )
+    with Checkpoints(folder.checkpoints, read_only=True) as checkpoints:
+        state, _ = checkpoints.restore(checkpoint, target)
+    return Run(
+        workdir=folder.path,
+        config=config,
+        model=model,
+        variables=state.variables,
+        step=int(state.step),
+        class_names=tuple(dataset["class_names"]),
+        image_shape=image_shape,
+    )

@@ -1,0 +1,53 @@
+"""SIGTERM and Ctrl-C as a question the training loop asks between two steps."""
+
+import os
+import signal
+import threading
+
+
+class Interrupted(Exception):
+    """Training ended early on a signal, with its state saved.
+
+    Attributes:
+      step: optimizer steps done and saved.
+      exit_status: 128 + the signal's number, as shells report it.
+    """
+
+    def __init__(self, step: int, signal_number: int):
+        super().__init__(
+            f"saved step {step}; rerun the same command to resume "
+            f"({signal.Signals(signal_number).name})"
+        )
+        self.step = step
+        self.exit_status = 128 + signal_number
+
+
+class StopSignals:
+    """Context in which the first signal is remembered and a second ends the process.
+
+    Attributes:
+      received: number of the first signal, or None.
+    """
+
+    def __init__(self):
+        self.received: int | None = None
+        self._previous = {}
+
+    def _handle(self, number, frame):
+        if self.received is not None:
+            # At once: whatever is being written is not committed yet, and the
+            # checkpoints before it stay as they are.
+            os._exit(128 + number)
+        self.received = number
+
+    def __enter__(self):
+        # Python delivers signals to the main thread only; elsewhere (a notebook's
+        # worker, say) the process keeps its own handling.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_):
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,186 @@
+"""The training state and what one step does to it: pure functions, jitted by others."""
+
+from collections.abc import Callable
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+import optax
+from flax import linen as nn
+from jaxtyping import Array, Float, Int, Key, UInt8
+
+from vit_jax import models, rng
+
+Metrics = dict[str, Float[Array, ""]]
+
+
+@flax.struct.dataclass
+class TrainState:
+    """Everything that training changes. No random key: see `rng.key_for`.
+
+    Attributes:
+      step: optimizer steps done, int32.
+      params: float32 parameters.
+      batch_stats: BatchNorm's running statistics; {} for models without.
+      ema_params: moving average of `params`, or None when it is switched off.
+      opt_state: the optimizer's.
+    """
+
+    step: Int[Array, ""]
+    params: Any
+    batch_stats: Any
+    ema_params: Any
+    opt_state: Any
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What evaluation uses: the averaged parameters where there are any."""
+        params = self.params if self.ema_params is None else self.ema_params
+        return {"params": params, "batch_stats": self.batch_stats}
+
+
+def init_state(
+    root_key: Key[Array, ""],
+    *,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    image_shape: tuple[int, int, int],
+    use_ema: bool,
+) -> TrainState:
+    """The state before the first step."""
+    key = rng.key_for(root_key, "init", 0)
+    variables = models.init_variables(model, key, image_shape)
+    params = variables["params"]
+    return TrainState(
+        step=jnp.zeros((), jnp.int32),
+        params=params,
+        batch_stats=variables.get("batch_stats", {}),
+        # A copy, because a donated state may not hold one buffer twice.
+        ema_params=jax.tree.map(jnp.copy, params) if use_ema else None,
+        opt_state=optimizer.init(params),
+    )
+
+
+def loss_and_metrics(
+    logits: Float[Array, "batch classes"], targets: Float[Array, "batch classes"]
+) -> tuple[Float[Array, ""], Metrics]:
+    """Mean cross-entropy in nats, and accuracy against each target's largest class."""
+    loss = optax.losses.softmax_cross_entropy(logits, targets).mean()
+    accuracy = jnp.mean(logits.argmax(-1) == targets.argmax(-1))
+    return loss, {"loss": loss, "accuracy": accuracy}
+
+
+def train_step(
+    state: TrainState,
+    batch: dict[str, Array],
+    root_key: Key[Array, ""],
+    lr_scale: Float[Array, ""],
+    *,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    augment: Callable,
+    schedule: optax.Schedule,
+    accumulate_steps: int = 1,
+    ema_decay: float = 0.0,
+    unroll: bool = False,
+) -> tuple[TrainState, Metrics]:
+    """One optimizer step.
+
+    Args:
+      batch: "images" uint8 [b, h, w, c], "labels" int32 [b], "indices" int32 [b] (in
+        the training split) and "epochs" int32 [b] (number of the pass over it).
+      root_key: the run's; this step's keys are folded out of it.
+      lr_scale: multiplies the update; `optim.plateau_scale` decides it.
+      accumulate_steps: the batch is computed in that many slices, one after another,
+        and their gradients are averaged. Only BatchNorm and mixing see the slices.
+      ema_decay: of the moving average per step; at step t it is at most
+        (1 + t) / (10 + t), so that the average soon forgets the initial parameters.
+      unroll: write the slices out instead of looping (see design of convolutions on
+        CPU, where a loop is far slower).
+
+    Returns:
+      The next state and float32 scalars: loss, accuracy, grad_norm (before clipping),
+      learning_rate.
+    """
+    step = state.step
+
+    def slice_loss(params, batch_stats, images, targets, key):
+        variables = {"params": params, "batch_stats": batch_stats}
+        logits, updates = model.apply(
+            variables,
+            images,
+            train=True,
+            rngs={"dropout": key},
+            mutable=["batch_stats"],
+        )
+        loss, metrics = loss_and_metrics(logits, targets)
+        return loss, (metrics, updates.get("batch_stats", {}))
+
+    def one_slice(carry, inputs):
+        batch_stats, grads, metrics = carry
+        part, index = inputs
+        images, targets = augment(
+            jax.random.fold_in(rng.key_for(root_key, "augment", step), index),
+            part["images"],
+            part["labels"],
+            step=step,
+            epochs=part["epochs"],
+            indices=part["indices"],
+        )
+        key = jax.random.fold_in(rng.key_for(root_key, "dropout", step), index)
+        (_, (part_metrics, batch_stats)), part_grads = jax.value_and_grad(
+            slice_loss, has_aux=True
+        )(state.params, batch_stats, images, targets, key)
+        grads = jax.tree.map(jnp.add, grads, part_grads)
+        metrics = jax.tree.map(jnp.add, metrics, part_metrics)
+        return (batch_stats, grads, metrics), None
+
+    # Interleaved slices keep each device's share of the batch on that device.
+    slices = jax.tree.map(
+        lambda x: x.reshape(-1, accumulate_steps, *x.shape[1:]).swapaxes(0, 1), batch
+    )
+    zeros = {"loss": jnp.zeros(()), "accuracy": jnp.zeros(())}
+    start = (state.batch_stats, jax.tree.map(jnp.zeros_like, state.params), zeros)
+    (batch_stats, grads, metrics), _ = jax.lax.scan(
+        one_slice, start, (slices, jnp.arange(accumulate_steps)), unroll=unroll or 1
+    )
+    grads, metrics = jax.tree.map(lambda x: x / accumulate_steps, (grads, metrics))
+
+    updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+    updates = jax.tree.map(lambda u: u * lr_scale, updates)
+    params = optax.apply_updates(state.params, updates)
+    ema_params = state.ema_params
+    if ema_params is not None:
+        decay = jnp.minimum(ema_decay, (1.0 + step) / (10.0 + step))
+        ema_params = optax.incremental_update(params, ema_params, 1.0 - decay)
+    metrics["grad_norm"] = optax.global_norm(grads)
+    metrics["learning_rate"] = jnp.float32(schedule(step)) * lr_scale
+    next_state = TrainState(step + 1, params, batch_stats, ema_params, opt_state)
+    return next_state, metrics
+
+
+def take_batch(
+    images: UInt8[Array, "n h w c"],
+    labels: Int[Array, " n"],
+    indices: Int[Array, " b"],
+    epochs: Int[Array, " b"],
+) -> dict[str, Array]:
+    """The examples at `indices` of a split that lies on the device."""
+    return {
+        "images": images[indices],
+        "labels": labels[indices],
+        "indices": indices,
+        "epochs": epochs,
+    }
+
+
+def eval_step(
+    variables: dict[str, Any],
+    images: UInt8[Array, "b h w c"],
+    *,
+    model: nn.Module,
+    normalize: Callable,
+) -> Float[Array, "b classes"]:
+    """float32 logits of one batch, without augmentation or dropout."""
+    return model.apply(variables, normalize(images), train=False)

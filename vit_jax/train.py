@@ -1,0 +1,267 @@
+"""The only training loop."""
+
+import dataclasses
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from clu import parameter_overview
+from jaxtyping import Array, Float, Int, UInt8
+from ml_collections import ConfigDict
+
+from vit_jax import data, evaluate, models, steps
+from vit_jax import mesh as meshes
+from vit_jax.checkpoint import Checkpoints
+from vit_jax.config import check_config
+from vit_jax.data import batches
+from vit_jax.experiment import Experiment, make_experiment, summarize
+from vit_jax.figures import history, style
+from vit_jax.folder import RunFolder
+from vit_jax.journal import Journal
+from vit_jax.logs import TrainLog, tensorboard_writer
+from vit_jax.metrics import classification
+from vit_jax.progress import Progress
+from vit_jax.signals import Interrupted, StopSignals
+
+
+def train_and_evaluate(
+    config: ConfigDict,
+    workdir: str | os.PathLike,
+    *,
+    resume_with_changes: bool = False,
+) -> dict[str, Any]:
+    """Trains what `config` describes, or resumes it, and scores the best checkpoint.
+
+    A run that was interrupted at any step and is resumed ends with the same bits as
+    one that was not, on the same kind and number of devices.
+
+    Args:
+      workdir: the run's folder; see `vit_jax.folder`.
+      resume_with_changes: go on although the folder's config differs.
+
+    Returns:
+      The content of results.json.
+
+    Raises:
+      UserError: a mistake in the config, the data or the folder; nothing was compiled.
+        Or the loss is not finite.
+      Interrupted: a signal came; the state is saved.
+    """
+    check_config(config)
+    folder = RunFolder(workdir)
+    folder.create()
+    with StopSignals() as signals:
+        experiment = make_experiment(config, data.load(config.data))
+        folder.start(experiment.config, with_changes=resume_with_changes)
+        folder.write("dataset", experiment.describe_dataset())
+        with Checkpoints(folder.checkpoints) as checkpoints:
+            state, journal = _restore_or_init(experiment, checkpoints)
+            print(summarize(experiment, models.count_params(state.params)), flush=True)
+            if config.parameter_overview:
+                print(parameter_overview.get_parameter_overview(state.params))
+            folder.forget_metrics_after(int(state.step))
+            state = _train(experiment, folder, checkpoints, signals, state, journal)
+            results = _score_best(experiment, checkpoints, state, journal)
+        folder.write("results", results)
+        _draw_curves(folder)
+    return results
+
+
+def _restore_or_init(
+    experiment: Experiment, checkpoints: Checkpoints
+) -> tuple[steps.TrainState, Journal]:
+    """The newest saved state and its journal, or the initial ones."""
+    state = experiment.init_state()
+    if checkpoints.latest_step is not None:
+        state, metadata = checkpoints.restore("latest", state)
+        print(f"resuming from step {int(state.step)}")
+        return state, Journal(**metadata)
+    return state, Journal()
+
+
+def _compile_step(
+    experiment: Experiment, state: steps.TrainState, *arguments: Array
+) -> Callable:
+    """The train step, compiled for these arguments; the old state's memory is reused.
+
+    The function returned takes (state, images, labels, indices, epochs, root_key,
+    lr_scale), the first two arrays being the whole training split.
+    """
+
+    def step(
+        state: steps.TrainState,
+        images: UInt8[Array, "n h w c"],
+        labels: Int[Array, " n"],
+        indices: Int[Array, " b"],
+        epochs: Int[Array, " b"],
+        root_key: Array,
+        lr_scale: Float[Array, ""],
+    ):
+        batch = steps.take_batch(images, labels, indices, epochs)
+        return experiment.train_step(state, batch, root_key, lr_scale)
+
+    whole = meshes.replicated(experiment.mesh)
+    parts = meshes.split_batch(experiment.mesh)
+    jitted = jax.jit(
+        step,
+        in_shardings=(whole, whole, whole, parts, parts, whole, whole),
+        out_shardings=whole,
+        donate_argnums=0,
+    )
+    return jitted.lower(state, *arguments).compile()
+
+
+def _train(
+    experiment: Experiment,
+    folder: RunFolder,
+    checkpoints: Checkpoints,
+    signals: StopSignals,
+    state: steps.TrainState,
+    journal: Journal,
+) -> steps.TrainState:
+    """The loop: from `state` to the last step, with evaluations and checkpoints."""
+    config, plan, train = experiment.config, experiment.plan, experiment.splits["train"]
+    whole = meshes.replicated(experiment.mesh)
+    parts = meshes.split_batch(experiment.mesh)
+    step = int(state.step)
+
+    def is_finished() -> bool:
+        stops = step >= plan.stop_after and journal.should_stop(config.early_stopping)
+        return stops or step >= plan.total_steps
+
+    if is_finished():
+        return state
+
+    def batch_at(step: int) -> tuple[Array, Array]:
+        indices = batches.train_indices(
+            len(train), config.batch_size, config.seed, step
+        )
+        epochs = batches.train_epochs(len(train), config.batch_size, step)
+        return meshes.put((indices, epochs), parts)
+
+    def put_scale() -> Array:
+        return meshes.put(np.float32(journal.lr_scale(config.schedule)), whole)
+
+    split = meshes.put((train.images, train.labels), whole)
+    root_key = jax.device_put(experiment.root_key, whole)
+    lr_scale = put_scale()
+    train_step = _compile_step(
+        experiment, state, *split, *batch_at(step), root_key, lr_scale
+    )
+    progress = Progress(plan.total_steps, step)
+    log = TrainLog(
+        folder,
+        progress,
+        batch_size=config.batch_size,
+        steps_per_epoch=plan.steps_per_epoch,
+        seconds=journal.train_seconds,
+        write_scalars=tensorboard_writer(str(folder.path / "tensorboard"))
+        if config.tensorboard
+        else None,
+    )
+
+    def save(accuracy: float | None = None, loss: float | None = None) -> None:
+        journal.train_seconds = log.seconds
+        metadata = dataclasses.asdict(journal)
+        checkpoints.save(step, state, metadata=metadata, accuracy=accuracy, loss=loss)
+
+    # Inside, every copy between host and device has to be asked for.
+    with jax.transfer_guard("disallow"):
+        while not is_finished():
+            if signals.received is not None:
+                log.drain()
+                save()
+                checkpoints.wait()
+                progress.close()
+                raise Interrupted(step, signals.received)
+            state, metrics = train_step(
+                state, *split, *batch_at(step), root_key, lr_scale
+            )
+            step += 1
+            log.add(step, metrics)
+            if step % plan.log_every == 0:
+                log.end_interval()
+            evaluates = step % plan.eval_every == 0 or step == plan.total_steps
+            saves = step % plan.checkpoint_every == 0
+            if not evaluates and not saves:
+                continue
+            # A loss that is not finite stops here, before it is saved.
+            log.drain()
+            scores = {}
+            if evaluates:
+                logits = experiment.score(state.variables, "val")
+                labels = experiment.splits["val"].labels
+                scores = {
+                    "accuracy": classification.accuracy(logits, labels),
+                    "loss": classification.cross_entropy(logits, labels),
+                }
+                is_best = journal.add_evaluation(step, scores)
+                lr_scale = put_scale()
+                log.record(
+                    {"step": step, "split": "val", **scores, "seconds": log.seconds}
+                )
+                progress.line(
+                    f"epoch {step / plan.steps_per_epoch:.4g}: val accuracy "
+                    f"{scores['accuracy']:.2%}, val loss {scores['loss']:.4f}"
+                )
+                saves |= is_best or is_finished()
+            if saves:
+                save(**scores)
+            log.resume_clock()
+    progress.close()
+    checkpoints.wait()
+    return state
+
+
+def _score_best(
+    experiment: Experiment,
+    checkpoints: Checkpoints,
+    state: steps.TrainState,
+    journal: Journal,
+) -> dict[str, Any]:
+    """Restores the selected checkpoint and scores it: the test split's only use."""
+    config, splits = experiment.config, experiment.splits
+    num_images = int(state.step) * config.batch_size
+    best, _ = checkpoints.restore("best", state)
+    selected_on = "test" if splits["val"] is splits["test"] else "val"
+    device = experiment.mesh.devices.flat[0]
+    results = {
+        "model": config.model.name,
+        "num_params": models.count_params(state.params),
+        "selected_on": selected_on,
+        "best_step": int(best.step),
+        "best_epoch": round(int(best.step) / experiment.plan.steps_per_epoch, 4),
+    }
+    for name, split in splits.items():
+        if name != "train":
+            logits = experiment.score(best.variables, name)
+            results[name] = evaluate.describe_scores(logits, split)
+    return results | {
+        "num_steps": int(state.step),
+        "num_epochs": round(int(state.step) / experiment.plan.steps_per_epoch, 4),
+        "seed": config.seed,
+        "train_seconds": journal.train_seconds,
+        "images_per_second": num_images / journal.train_seconds,
+        "device": device.device_kind,
+        "num_devices": experiment.mesh.size,
+    }
+
+
+def _draw_curves(folder: RunFolder) -> None:
+    """figures/training_curves.png from metrics.jsonl."""
+    records = folder.read_metrics()
+    series = {"epoch": [record["epoch"] for record in records]}
+    names = ("loss", "accuracy", "learning_rate", "images_per_second")
+    for split in ("train", "val"):
+        for name in names:
+            key = f"{split}_{name}" if name in ("loss", "accuracy") else name
+            values = [
+                record.get(name, np.nan) if record["split"] == split else np.nan
+                for record in records
+            ]
+            if key not in series:
+                series[key] = values
+    figure = history.training_curves(series, title=folder.path.name)
+    style.save(figure, folder.figures / "training_curves.png")
