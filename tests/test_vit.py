@@ -1,0 +1,327 @@
+"""The ViT against a plain NumPy one, and what each of its settings does."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special
+
+from vit_jax.models import ViT, init_variables
+
+IMAGE_SHAPE = (8, 12, 3)
+SMALL = {"num_classes": 5, "width": 8, "depth": 2, "num_heads": 2, "mlp_ratio": 1.5}
+
+
+def random_variables(model, image_shape=IMAGE_SHAPE, seed=0):
+    """Parameters of the model's shapes, none of them near 0 or 1 by construction."""
+    rng = np.random.default_rng(seed)
+    images = jnp.zeros((1, *image_shape))
+    shapes = jax.eval_shape(model.init, jax.random.key(0), images)
+    return jax.tree.map(
+        lambda leaf: rng.normal(0.1, 0.4, leaf.shape).astype(np.float32), shapes
+    )
+
+
+def random_images(num_images=3, image_shape=IMAGE_SHAPE):
+    rng = np.random.default_rng(1)
+    return jnp.float32(rng.normal(size=(num_images, *image_shape)))
+
+
+# ---- the same network in NumPy, one image and one head at a time, float64
+
+
+def softmax(x):
+    x = np.exp(x - x.max(axis=-1, keepdims=True))
+    return x / x.sum(axis=-1, keepdims=True)
+
+
+def layer_norm(p, x, eps):
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
+    return x * p["scale"] + p.get("bias", 0)
+
+
+def dense(p, x):
+    return x @ p["kernel"] + p.get("bias", 0)
+
+
+def numpy_attention(p, x, model):
+    outputs, num_tokens = 0, len(x)
+    for head in range(model.num_heads):
+        bias = p["qkv"].get("bias", np.zeros(p["qkv"]["kernel"].shape[1:]))
+        query, key, value = (
+            x @ p["qkv"]["kernel"][:, i, head] + bias[i, head] for i in range(3)
+        )
+        if model.qk_norm:
+            query = layer_norm(p["query_norm"], query, model.norm_eps)
+            key = layer_norm(p["key_norm"], key, model.norm_eps)
+        logits = query @ key.T / np.sqrt(query.shape[-1])
+        if model.local_attention:
+            logits = query @ key.T * p["inverse_temperature"][head]
+            logits[np.arange(num_tokens), np.arange(num_tokens)] = -np.inf
+        outputs = outputs + softmax(logits) @ value @ p["out"]["kernel"][head]
+    return outputs + p["out"]["bias"]
+
+
+def numpy_mlp(p, x, model):
+    x = dense(p["hidden"], x)
+    if model.activation == "relu":
+        x = np.maximum(x, 0)
+    else:
+        x = x * (1 + special.erf(x / np.sqrt(2))) / 2
+    return dense(p["out"], x)
+
+
+def numpy_patches(p, image, model):
+    side = model.patch_size
+    if model.stem == "shifted_patch":
+        half, zeros = side // 2, np.zeros_like(image)
+        views = [image]
+        for dy, dx in ((-half, -half), (-half, half), (half, -half), (half, half)):
+            moved = zeros.copy()
+            for y in range(image.shape[0]):
+                for x in range(image.shape[1]):
+                    if 0 <= y + dy < len(image) and 0 <= x + dx < image.shape[1]:
+                        moved[y + dy, x + dx] = image[y, x]
+            views.append(moved)
+        image = np.concatenate(views, axis=-1)
+    kernel = p["projection"]["kernel"].reshape(-1, model.width)
+    tokens = []
+    for y in range(0, image.shape[0], side):
+        for x in range(0, image.shape[1], side):
+            patch = image[y : y + side, x : x + side].reshape(-1)
+            if model.stem == "shifted_patch":
+                patch = layer_norm(p["norm"], patch, model.norm_eps)
+            tokens.append(patch @ kernel + p["projection"]["bias"])
+    return np.array(tokens)
+
+
+def numpy_conv_stem(p, image, model):
+    num_layers = len(model.stem_channels) + 1
+    num_halvings = int(np.log2(model.patch_size))
+    x = image
+    for i in range(num_layers):
+        halve = i >= num_layers - num_halvings
+        kernel = p[f"conv{i}"]["kernel"]
+        full = np.zeros((*x.shape[:2], kernel.shape[-1]))
+        padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
+        for row, column in np.ndindex(full.shape[:2]):
+            window = padded[row : row + 3, column : column + 3]
+            full[row, column] = max_with_zero(np.tensordot(window, kernel, 3))
+        x = full
+        if halve and model.stem_downsampling == "stride":
+            x = full[::2, ::2]
+        elif halve:
+            padded = np.pad(full, ((1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+            rows, columns = range(0, full.shape[0], 2), range(0, full.shape[1], 2)
+            x = np.array(
+                [[padded[r : r + 3, c : c + 3].max((0, 1)) for c in columns]
+                 for r in rows]
+            )  # fmt: skip
+    return x.reshape(-1, model.width)
+
+
+def max_with_zero(x):
+    return np.where(x > 0, x, 0)
+
+
+def wave(position, channel, width):
+    """Vaswani et al., 2017, section 3.5."""
+    angle = position / 10000 ** (2 * (channel // 2) / width)
+    return np.cos(angle) if channel % 2 else np.sin(angle)
+
+
+def numpy_positions(p, model, grid):
+    num_class_tokens = int(model.pooling == "cls")
+    width, (rows, columns) = model.width, grid
+    if model.position_embedding == "none":
+        return 0
+    if model.position_embedding == "learned":
+        return p["positions"][0]
+    if model.position_embedding == "sinusoidal_1d":
+        count = num_class_tokens + rows * columns
+        return np.array(
+            [[wave(n, c, width) for c in range(width)] for n in range(count)]
+        )
+    half = width // 2
+    patches = [
+        [wave(y, c, half) for c in range(half)]
+        + [wave(x, c, half) for c in range(half)]
+        for y in range(rows)
+        for x in range(columns)
+    ]
+    return np.array([[0.0] * width] * num_class_tokens + patches)
+
+
+def numpy_vit(p, image, model):
+    """Logits of one image."""
+    grid = [n // model.patch_size for n in image.shape[:2]]
+    stem = numpy_conv_stem if model.stem == "conv" else numpy_patches
+    x = stem(p["stem"], image, model)
+    if model.patch_norm:
+        x = layer_norm(p["patch_norm"], x, model.norm_eps)
+    if model.pooling == "cls":
+        x = np.concatenate([p["class_token"][0], x])
+    x = x + numpy_positions(p, model, grid)
+    if model.num_registers:
+        x = np.concatenate([x, p["registers"][0]])
+    for i in range(model.depth):
+        block = p[f"block{i}"]
+
+        def norm(index, x, block=block):
+            return layer_norm(block[f"norm{index}"], x, model.norm_eps)
+
+        scale1, scale2 = 1, 1
+        if model.layer_scale:
+            scale1, scale2 = (block[f"branch_scale{i}"]["scale"] for i in (1, 2))
+        if model.norm_position == "pre":
+            x = x + scale1 * numpy_attention(block["attention"], norm(1, x), model)
+            x = x + scale2 * numpy_mlp(block["mlp"], norm(2, x), model)
+        else:
+            x = norm(1, x + scale1 * numpy_attention(block["attention"], x, model))
+            x = norm(2, x + scale2 * numpy_mlp(block["mlp"], x, model))
+    if model.final_norm:
+        x = layer_norm(p["final_norm"], x, model.norm_eps)
+    patches = x[int(model.pooling == "cls") :][: grid[0] * grid[1]]
+    if model.pooling == "cls":
+        features = x[0]
+    elif model.pooling == "mean":
+        features = patches.mean(0)
+    else:
+        features = softmax(dense(p["pool"], patches)[:, 0]) @ patches
+    return dense(p["head"], features)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"norm_position": "post", "final_norm": False, "activation": "relu",
+         "position_embedding": "sinusoidal_1d", "norm_eps": 1e-3},
+        {"pooling": "mean", "position_embedding": "sinusoidal_2d", "num_registers": 2},
+        {"pooling": "mean", "position_embedding": "learned", "norm_position": "post"},
+        {"pooling": "mean", "position_embedding": "sinusoidal_1d", "qkv_bias": False},
+        {"position_embedding": "sinusoidal_2d", "num_registers": 3, "patch_size": 2},
+        {"position_embedding": "none", "patch_norm": True, "norm_position": "post"},
+        {"pooling": "sequence", "num_registers": 1, "position_embedding": "none"},
+        {"qk_norm": True, "layer_scale": 0.5},
+        {"local_attention": True, "stem": "shifted_patch", "norm_position": "post",
+         "layer_scale": 0.5},
+        {"stem": "conv", "patch_size": 2, "pooling": "sequence"},
+        {"stem": "conv", "stem_channels": (4, 6), "stem_downsampling": "stride"},
+    ],
+    ids=lambda settings: "-".join(map(str, settings.values())) or "defaults",
+)  # fmt: skip
+def test_forward_agrees_with_numpy(settings):
+    model = ViT(**(SMALL | settings))
+    variables, images = random_variables(model), random_images()
+    logits = jax.jit(model.apply)(variables, images)
+    exact = jax.tree.map(np.float64, variables["params"])
+    expected = [numpy_vit(exact, image, model) for image in np.float64(images)]
+    assert np.std(expected) > 0.1
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_sown_arrays_are_those_of_the_forward_pass():
+    model = ViT(**SMALL, num_registers=1)
+    variables, images = random_variables(model), random_images()
+    plain = jax.jit(model.apply)(variables, images)
+    logits, state = jax.jit(
+        lambda *args: model.apply(*args, mutable=["intermediates"])
+    )(variables, images)
+    np.testing.assert_array_equal(logits, plain)
+
+    sown, params = state["intermediates"], variables["params"]
+    (features,) = sown["features"]
+    assert features.shape == (3, 8)
+    head = features @ params["head"]["kernel"] + params["head"]["bias"][None]
+    np.testing.assert_allclose(head, logits, rtol=1e-5, atol=1e-5)
+    for block in ("block0", "block1"):
+        (weights,) = sown[block]["attention"]["attention"]
+        assert weights.shape == (3, 2, 8, 8)  # 1 class token, 6 patches, 1 register
+        assert weights.dtype == jnp.float32
+        np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+
+
+def test_nothing_is_sown_unless_asked_for():
+    model = ViT(**SMALL)
+    variables, images = random_variables(model), random_images()
+    state = jax.eval_shape(
+        lambda: model.apply(variables, images, mutable=["batch_stats"])
+    )[1]
+    assert state == {}
+    assert set(jax.eval_shape(model.init, jax.random.key(0), images)) == {"params"}
+
+
+# Every field, a value other than the one beside it, and what else must be set.
+CHANGES = {
+    "num_classes": (6, {}),
+    "patch_size": (2, {}),
+    "width": (12, {}),
+    "depth": (1, {}),
+    "num_heads": (4, {}),
+    "mlp_ratio": (2.0, {}),
+    "qkv_bias": (False, {}),
+    "position_embedding": ("sinusoidal_2d", {}),
+    "position_init": ("zeros", {}),
+    "pooling": ("mean", {}),
+    "norm_position": ("post", {}),
+    "final_norm": (False, {}),
+    "patch_norm": (True, {}),
+    "dropout": (0.5, {}),
+    "embedding_dropout": (0.5, {}),
+    "attention_dropout": (0.5, {}),
+    "mlp_output_dropout": (0.5, {}),
+    "drop_path": (0.9, {}),
+    "layer_scale": (0.1, {}),
+    "qk_norm": (True, {}),
+    "num_registers": (1, {}),
+    "stem": ("shifted_patch", {}),
+    "stem_channels": ((4,), {"stem": "conv"}),
+    "stem_downsampling": ("stride", {"stem": "conv", "patch_size": 2}),
+    "local_attention": (True, {}),
+    "attention_init": ("mimetic", {}),
+    "activation": ("relu", {}),
+    "norm_eps": (0.1, {}),
+    "dtype": (jnp.bfloat16, {}),
+}
+
+
+def test_every_setting_is_tried():
+    fields = {field.name for field in dataclasses.fields(ViT)}
+    assert set(CHANGES) == fields - {"name", "parent"}
+
+
+@pytest.mark.parametrize("field", sorted(CHANGES))
+def test_every_setting_acts(field):
+    value, others = CHANGES[field]
+    models = [ViT(**(SMALL | others)), ViT(**(SMALL | others | {field: value}))]
+    images = random_images(8)
+    key = jax.random.key(0)
+    shapes = [jax.eval_shape(model.init, key, images) for model in models]
+    if shapes[0] != shapes[1]:
+        return  # other parameters
+    if field.endswith("_init"):
+        models = [model.clone(depth=1) for model in models]
+        all_variables = [init_variables(model, key, IMAGE_SHAPE) for model in models]
+    else:
+        all_variables = [random_variables(models[0])] * 2
+    outputs = [
+        model.apply(variables, images, train=True, rngs={"dropout": key})
+        for model, variables in zip(models, all_variables, strict=True)
+    ]
+    assert np.abs(outputs[0] - outputs[1]).max() > 1e-4
+
+
+def test_gradients_reach_every_parameter():
+    model = ViT(
+        **SMALL, num_registers=1, qk_norm=True, local_attention=True, layer_scale=0.3,
+        pooling="sequence", stem="shifted_patch", patch_norm=True,
+    )  # fmt: skip
+    variables, images = random_variables(model), random_images()
+    gradients = jax.jit(
+        jax.grad(lambda params: jnp.square(model.apply(params, images)).sum())
+    )(variables)
+    for path, leaf in jax.tree_util.tree_leaves_with_path(gradients):
+        assert np.abs(leaf).max() > 1e-6, jax.tree_util.keystr(path)

@@ -1,0 +1,157 @@
+"""From an image to tokens: the three stems and the positions."""
+
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
+
+# Variance 1 / (3 fan_in): the spread that PyTorch gives a patch projection by default,
+# which keeps the tokens well above the positions that are added to them.
+PROJECTION_INIT = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+
+
+class PatchStem(nn.Module):
+    """A linear projection of each patch (Dosovitskiy et al., 2021, equation 1).
+
+    Attributes:
+      width: of the tokens.
+      patch_size: side of a patch in pixels; divides the image.
+    """
+
+    width: int
+    patch_size: int
+    dtype: DTypeLike = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, images: Float[Array, "batch height width channels"]
+    ) -> Float[Array, "batch rows columns tokens_width"]:
+        size = (self.patch_size, self.patch_size)
+        return nn.Conv(
+            self.width,
+            size,
+            strides=size,
+            padding="VALID",
+            kernel_init=PROJECTION_INIT,
+            dtype=self.dtype,
+            name="projection",
+        )(images)
+
+
+class ConvStem(nn.Module):
+    """Layers of one 3x3 convolution without bias and ReLU, each pixel left a token.
+
+    The last log2(patch_size) layers halve the image each, so that `patch_size` stays
+    the distance of two tokens in pixels. Channels (256,), patch size 2 and max pooling
+    make the tokenizer of CCT-7/3x1 (Hassani et al., 2021, "Escaping the Big Data
+    Paradigm with Compact Transformers").
+
+    Attributes:
+      channels: of every layer; the last is the width of the tokens.
+      patch_size: a power of two, at most 2**len(channels).
+      downsampling: how a layer halves the image: "stride" 2 of its convolution, or 3x3
+        "max_pool" of stride 2 behind it.
+    """
+
+    channels: tuple[int, ...]
+    patch_size: int
+    downsampling: str = "max_pool"
+    dtype: DTypeLike = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, images: Float[Array, "batch height width channels"]
+    ) -> Float[Array, "batch rows columns tokens_width"]:
+        num_halvings = self.patch_size.bit_length() - 1
+        x = images
+        for i, channels in enumerate(self.channels):
+            halve = i >= len(self.channels) - num_halvings
+            x = nn.Conv(
+                channels,
+                (3, 3),
+                strides=2 if halve and self.downsampling == "stride" else 1,
+                padding=1,
+                use_bias=False,
+                kernel_init=nn.initializers.he_normal(),
+                dtype=self.dtype,
+                name=f"conv{i}",
+            )(x)
+            x = nn.relu(x)
+            if halve and self.downsampling == "max_pool":
+                x = nn.max_pool(x, (3, 3), strides=(2, 2), padding=((1, 1), (1, 1)))
+        return x
+
+
+class ShiftedPatchStem(nn.Module):
+    """Shifted patch tokenization (Lee et al., 2021).
+
+    The image and its four shifts by half a patch along the diagonals, with zeros moved
+    in, are concatenated by channel; each patch of the result is normalised by LayerNorm
+    and projected.
+
+    Attributes:
+      width: of the tokens.
+      patch_size: side of a patch in pixels; even, divides the image.
+    """
+
+    width: int
+    patch_size: int
+    norm_eps: float = 1e-6
+    dtype: DTypeLike = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, images: Float[Array, "batch height width channels"]
+    ) -> Float[Array, "batch rows columns tokens_width"]:
+        x = shift_diagonally(images, self.patch_size // 2)
+        batch, height, width, channels = x.shape
+        side = self.patch_size
+        rows, columns = height // side, width // side
+        x = x.reshape(batch, rows, side, columns, side, channels).swapaxes(2, 3)
+        x = x.reshape(batch, rows, columns, side * side * channels)
+        x = nn.LayerNorm(self.norm_eps, self.dtype, name="norm")(x)
+        return nn.Dense(
+            self.width, kernel_init=PROJECTION_INIT, dtype=self.dtype, name="projection"
+        )(x)
+
+
+def shift_diagonally(
+    images: Float[Array, "batch height width channels"], distance: int
+) -> Float[Array, "batch height width five_times_channels"]:
+    """The images, then each moved left-up, right-up, left-down and right-down.
+
+    `distance` is in pixels, along each axis; what moves in is 0.
+    """
+    _, height, width, _ = images.shape
+    border = (distance, distance)
+    padded = jnp.pad(images, ((0, 0), border, border, (0, 0)))
+    views = [images]
+    # The view that starts at the padded image's far corner shows it moved left and up.
+    for top in (2 * distance, 0):
+        for left in (2 * distance, 0):
+            views.append(padded[:, top : top + height, left : left + width])
+    return jnp.concatenate(views, axis=-1)
+
+
+def sinusoidal_1d(num_positions: int, width: int) -> Float[np.ndarray, "n width"]:
+    """Sines and cosines of the place in a sequence (Vaswani et al., 2017, section 3.5).
+
+    Channels 2i and 2i + 1 are sin and cos of position / 10000**(2i / width); `width` is
+    even. Values from -1 to 1.
+    """
+    frequencies = 10000.0 ** (-np.arange(0, width, 2) / width)
+    angles = np.arange(num_positions)[:, None] * frequencies[None]
+    waves = np.stack([np.sin(angles), np.cos(angles)], axis=-1)
+    return waves.reshape(num_positions, width).astype(np.float32)
+
+
+def sinusoidal_2d(rows: int, columns: int, width: int) -> Float[np.ndarray, "n width"]:
+    """Sines and cosines of the row and of the column of each patch, row by row.
+
+    The first half of the channels encodes the row as `sinusoidal_1d` does with half the
+    width, the second half the column; `width` is divisible by 4. Values from -1 to 1.
+    """
+    of_row = np.repeat(sinusoidal_1d(rows, width // 2), columns, axis=0)
+    of_column = np.tile(sinusoidal_1d(columns, width // 2), (rows, 1))
+    return np.concatenate([of_row, of_column], axis=1)

@@ -1,0 +1,145 @@
+"""The Transformer encoder block and its parts."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from flax import linen as nn
+from jax.typing import DTypeLike
+from jaxtyping import Array, Float
+
+from vit_jax.models.attention import KERNEL_INIT, SelfAttention
+
+# The exact GELU, by the error function, as PyTorch has it; JAX's default approximates.
+ACTIVATIONS: dict[str, Callable] = {
+    "gelu": lambda x: nn.gelu(x, approximate=False),
+    "relu": nn.relu,
+}
+
+
+class Mlp(nn.Module):
+    """Two dense layers on each token, with dropout after each.
+
+    Attributes:
+      hidden_width: width between the two layers.
+      activation: a name in `ACTIVATIONS`.
+      dropout: chance of dropping an element, in training.
+    """
+
+    hidden_width: int
+    activation: str = "gelu"
+    dropout: float = 0.0
+    dtype: DTypeLike = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, tokens: Float[Array, "batch tokens width"], *, train: bool
+    ) -> Float[Array, "batch tokens width"]:
+        x = nn.Dense(
+            self.hidden_width, dtype=self.dtype, kernel_init=KERNEL_INIT, name="hidden"
+        )(tokens)
+        x = ACTIVATIONS[self.activation](x)
+        x = nn.Dropout(self.dropout, deterministic=not train)(x)
+        x = nn.Dense(
+            tokens.shape[-1], dtype=self.dtype, kernel_init=KERNEL_INIT, name="out"
+        )(x)
+        return nn.Dropout(self.dropout, deterministic=not train)(x)
+
+
+class BranchScale(nn.Module):
+    """What a sublayer's output passes before it joins the residual stream.
+
+    Attributes:
+      layer_scale: initial value of a learned factor of each channel (Touvron et al.,
+        2021, "Going deeper with Image Transformers"); 0: no factor.
+      drop_path: chance that an example skips the sublayer, in training; the others are
+        scaled up by 1 / (1 - drop_path) (Huang et al., 2016, "Deep Networks with
+        Stochastic Depth").
+    """
+
+    layer_scale: float = 0.0
+    drop_path: float = 0.0
+
+    @nn.compact
+    def __call__(
+        self, branch: Float[Array, "batch tokens width"], *, train: bool
+    ) -> Float[Array, "batch tokens width"]:
+        if self.layer_scale:
+            scale = self.param(
+                "scale", nn.initializers.constant(self.layer_scale), branch.shape[-1:]
+            )
+            branch *= scale[None, None].astype(branch.dtype)
+        return nn.Dropout(
+            self.drop_path, broadcast_dims=(1, 2), deterministic=not train
+        )(branch)
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention, then an MLP, each with LayerNorm and a residual connection.
+
+    Attributes:
+      norm_position: "pre", x + f(norm(x)) (Dosovitskiy et al., 2021), or "post",
+        norm(x + f(x)) (Vaswani et al., 2017, and PyTorch's default).
+      mlp_ratio: width of the MLP's hidden layer over the width of the tokens.
+      mlp_output_dropout: chance of dropping an element of the MLP's output, over and
+        above the MLP's own dropout.
+      Others: see `SelfAttention`, `Mlp` and `BranchScale`.
+    """
+
+    num_heads: int
+    mlp_ratio: float = 4.0
+    qkv_bias: bool = True
+    norm_position: str = "pre"
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    mlp_output_dropout: float = 0.0
+    drop_path: float = 0.0
+    layer_scale: float = 0.0
+    qk_norm: bool = False
+    local_attention: bool = False
+    attention_init: str = "trunc_normal"
+    activation: str = "gelu"
+    norm_eps: float = 1e-6
+    dtype: DTypeLike = jnp.float32
+
+    @nn.compact
+    def __call__(
+        self, tokens: Float[Array, "batch tokens width"], *, train: bool
+    ) -> Float[Array, "batch tokens width"]:
+        attention = SelfAttention(
+            self.num_heads,
+            qkv_bias=self.qkv_bias,
+            qk_norm=self.qk_norm,
+            local_attention=self.local_attention,
+            attention_dropout=self.attention_dropout,
+            dropout=self.dropout,
+            attention_init=self.attention_init,
+            norm_eps=self.norm_eps,
+            dtype=self.dtype,
+            name="attention",
+        )
+        mlp = Mlp(
+            round(tokens.shape[-1] * self.mlp_ratio),
+            activation=self.activation,
+            dropout=self.dropout,
+            dtype=self.dtype,
+            name="mlp",
+        )
+        mlp_output_dropout = nn.Dropout(
+            self.mlp_output_dropout, deterministic=not train, name="mlp_output_dropout"
+        )
+        norm1, norm2 = (
+            nn.LayerNorm(self.norm_eps, self.dtype, name=f"norm{i}") for i in (1, 2)
+        )
+        scale1, scale2 = (
+            BranchScale(self.layer_scale, self.drop_path, name=f"branch_scale{i}")
+            for i in (1, 2)
+        )
+
+        x = tokens
+        if self.norm_position == "pre":
+            x += scale1(attention(norm1(x), train=train), train=train)
+            branch = mlp_output_dropout(mlp(norm2(x), train=train))
+            return x + scale2(branch, train=train)
+        x = norm1(x + scale1(attention(x, train=train), train=train))
+        branch = mlp_output_dropout(mlp(x, train=train))
+        return norm2(x + scale2(branch, train=train))

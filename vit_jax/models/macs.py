@@ -1,0 +1,79 @@
+"""Multiply-accumulates of a forward pass, counted from the shapes alone."""
+
+from flax import linen as nn
+
+from vit_jax.models.resnet import ResNet
+from vit_jax.models.vit import ViT
+
+
+def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
+    """Multiply-accumulates of one forward pass of one image [height, width, channels].
+
+    Counted are convolutions (places in the zero padding included), dense layers and,
+    for a ViT, the two products of attention and the weighted sum of sequence pooling.
+    Not counted are biases, normalisation, activations, softmax and averages. One
+    multiply-accumulate is two floating-point operations.
+    """
+    if isinstance(model, ViT):
+        return _vit_macs(model, image_shape)
+    return _resnet_macs(model, image_shape)
+
+
+def _vit_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:
+    height, image_width, channels = image_shape
+    width = model.width
+    num_patches = height * image_width // model.patch_size**2
+    num_tokens = num_patches + int(model.pooling == "cls") + model.num_registers
+
+    if model.stem == "conv":
+        stem = _conv_stem_macs(model, image_shape)
+    else:
+        views = 5 if model.stem == "shifted_patch" else 1
+        stem = num_patches * model.patch_size**2 * channels * views * width
+    attention = num_tokens * 4 * width**2 + 2 * num_tokens**2 * width
+    mlp = num_tokens * 2 * width * round(width * model.mlp_ratio)
+    # Sequence pooling: a score for each patch, then the sum of the weighted patches.
+    pooling = 2 * num_patches * width if model.pooling == "sequence" else 0
+    head = width * model.num_classes
+    return stem + model.depth * (attention + mlp) + pooling + head
+
+
+def _conv_stem_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:
+    height, width, channels_in = image_shape
+    num_layers = len(model.stem_channels) + 1
+    num_halvings = model.patch_size.bit_length() - 1
+    macs = 0
+    for i, channels in enumerate((*model.stem_channels, model.width)):
+        halve = i >= num_layers - num_halvings
+        before = height * width
+        if halve:
+            height, width = height // 2, width // 2
+        # A max pool halves behind the convolution, which therefore sees every pixel.
+        pixels = before if model.stem_downsampling == "max_pool" else height * width
+        macs += pixels * 9 * channels_in * channels
+        channels_in = channels
+    return macs
+
+
+def _resnet_macs(model: ResNet, image_shape: tuple[int, int, int]) -> int:
+    height, width, channels_in = image_shape
+    channels = model.width
+    macs = height * width * 9 * channels_in * channels
+    channels_in = channels
+    for stage, num_blocks in enumerate(model.stage_sizes):
+        channels = model.width * 2**stage
+        channels_out = channels * (4 if model.bottleneck else 1)
+        for block in range(num_blocks):
+            before = height * width
+            stride = 2 if stage > 0 and block == 0 else 1
+            height, width = -(-height // stride), -(-width // stride)
+            pixels = height * width
+            if model.bottleneck:
+                macs += before * channels_in * channels
+                macs += pixels * (9 * channels**2 + channels * channels_out)
+            else:
+                macs += pixels * 9 * (channels_in * channels + channels**2)
+            if stride != 1 or channels_in != channels_out:
+                macs += pixels * channels_in * channels_out
+            channels_in = channels_out
+    return macs + channels_in * model.num_classes
