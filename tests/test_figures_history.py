@@ -1,0 +1,71 @@
+"""Training curves: which panels and lines there are, and what they show."""
+
+import numpy as np
+import pytest
+
+from vit_jax.errors import UserError
+from vit_jax.figures import history, style
+
+EPOCHS = np.array([0.5, 1.0, 1.5, 2.0])
+CURVES = {
+    "epoch": EPOCHS,
+    "train_loss": np.array([2.0, 1.5, 1.2, 1.0]),
+    "val_loss": np.array([np.nan, 1.6, np.nan, 1.1]),
+    "val_accuracy": np.array([np.nan, 0.4, np.nan, 0.6]),
+    "learning_rate": np.full(4, 1e-3),
+    "epoch_seconds": np.full(4, np.nan),
+    "step_seconds": np.full(4, 0.02),
+}
+
+
+def _panels(figure):
+    return {axes.get_title(): axes for axes in figure.axes}
+
+
+def test_panels_and_lines(tmp_path):
+    figure = history.training_curves(CURVES)
+    panels = _panels(figure)
+    # No throughput was logged, and no epoch time is known.
+    assert list(panels) == ["Loss", "Accuracy", "Learning rate", "Step time"]
+    train, val = panels["Loss"].lines
+    assert [train.get_label(), val.get_label()] == ["train", "val"]
+    np.testing.assert_array_equal(train.get_xdata(), EPOCHS)
+    np.testing.assert_array_equal(val.get_xdata(), [1, 2])
+    np.testing.assert_array_equal(val.get_ydata(), [1.6, 1.1])
+    (accuracy,) = panels["Accuracy"].lines
+    np.testing.assert_allclose(accuracy.get_ydata(), [40, 60])
+    np.testing.assert_allclose(panels["Step time"].lines[0].get_ydata(), 20)
+    assert panels["Step time"].get_ylim()[0] == 0
+    assert panels["Step time"].get_ylabel() == "milliseconds"
+    assert all(axes.get_xlabel() == "epoch" for axes in figure.axes)
+    assert style.save(figure, tmp_path / "curves.png").stat().st_size > 10_000
+
+
+def test_a_split_has_one_color_in_every_panel():
+    panels = _panels(history.training_curves(CURVES))
+    assert (
+        panels["Loss"].lines[1].get_color() == panels["Accuracy"].lines[0].get_color()
+    )
+
+
+def test_stages_are_marked_in_every_panel():
+    figure = history.training_curves(
+        CURVES, stages=[(0.0, "head only"), (1.0, "all parameters")]
+    )
+    for axes in figure.axes:
+        assert [text.get_text() for text in axes.texts] == [
+            "head only",
+            "all parameters",
+        ]
+        assert [line.get_xdata()[0] for line in axes.lines[-2:]] == [0, 1]
+
+
+def test_one_measurement_is_a_visible_dot():
+    figure = history.training_curves({"epoch": [1.0], "val_accuracy": [0.5]})
+    assert figure.axes[0].lines[0].get_marker() == "o"
+
+
+@pytest.mark.parametrize("curves", [{}, {"epoch": [1.0], "val_loss": [float("nan")]}])
+def test_nothing_to_draw(curves):
+    with pytest.raises(UserError, match="no training curves"):
+        history.training_curves(curves)

@@ -1,0 +1,81 @@
+"""Grids of images: the right image in the right cell, with the right words."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from vit_jax.figures import images, style
+
+NAMES = ("cat", "dog", "ship")
+
+
+def _random(*shape):
+    return np.random.default_rng(0).integers(256, size=shape, dtype=np.uint8)
+
+
+def _shown(axes):
+    return np.asarray(axes.images[0].get_array())
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_predictions(tmp_path, channels):
+    pictures = _random(3, 8, 8, channels)
+    labels, predicted = np.array([0, 1, 2]), np.array([0, 2, 2])
+    figure = images.predictions(
+        pictures, labels, predicted, np.array([0.914, 0.5, 1.0]), NAMES
+    )
+    titles = [axes.get_title().strip() for axes in figure.axes]
+    assert titles == ["✓ cat 91%", "✗ ship 50%\ntrue: dog", "✓ ship 100%"]
+    colors = [style.GREEN, style.RED, style.GREEN]
+    lines = ["-", "--", "-"]
+    for axes, picture, color, line in zip(
+        figure.axes, pictures, colors, lines, strict=True
+    ):
+        np.testing.assert_array_equal(_shown(axes), np.squeeze(picture))
+        assert axes.title.get_color() == color
+        frame = axes.spines["left"]
+        assert to_hex(frame.get_edgecolor()).upper() == color
+        assert frame.get_linestyle() == line
+    assert style.save(figure, tmp_path / "p.png").stat().st_size > 3_000
+
+
+def test_class_samples():
+    samples = _random(3, 4, 8, 8, 3)
+    figure = images.class_samples(samples, NAMES)
+    grid = np.array(figure.axes).reshape(3, 4)
+    for place, axes in np.ndenumerate(grid):
+        np.testing.assert_array_equal(_shown(axes), samples[place])
+    assert tuple(axes.get_ylabel() for axes in grid[:, 0]) == NAMES
+
+
+def test_image_and_patches(tmp_path):
+    image = _random(8, 12, 3)
+    figure = images.image_and_patches(image, 4)
+    whole, *patches = figure.axes
+    np.testing.assert_array_equal(_shown(whole), image)
+    assert len(patches) == 6
+    rows = [np.concatenate([_shown(p) for p in patches[i : i + 3]], 1) for i in (0, 3)]
+    np.testing.assert_array_equal(np.concatenate(rows), image)
+    title = figure.subfigs[1].get_suptitle()
+    assert title == "2 × 3 = 6 patches of 4 × 4 pixels"
+    assert style.save(figure, tmp_path / "p.png").stat().st_size > 3_000
+
+
+def test_augmentations():
+    originals, augmented = _random(2, 8, 8, 3), _random(2, 3, 8, 8, 3)
+    grid = np.array(images.augmentations(originals, augmented).axes).reshape(2, 4)
+    for row in range(2):
+        np.testing.assert_array_equal(_shown(grid[row, 0]), originals[row])
+        for column in range(3):
+            np.testing.assert_array_equal(
+                _shown(grid[row, column + 1]), augmented[row, column]
+            )
+    assert grid[0, 0].get_title() == "original"
+
+
+def test_pairs():
+    left, right = _random(5, 8, 8, 3), _random(5, 8, 8, 3)[::-1]
+    figure = images.pairs(left, right, [f"pair {i}" for i in range(5)], columns=2)
+    assert [axes.get_title() for axes in figure.axes] == [f"pair {i}" for i in range(5)]
+    np.testing.assert_array_equal(_shown(figure.axes[3])[:, :8], left[3])
+    np.testing.assert_array_equal(_shown(figure.axes[3])[:, 8:], right[3])

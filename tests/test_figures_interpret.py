@@ -1,0 +1,128 @@
+"""Figures of what a model has learned: embeddings, attention, feature maps."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from vit_jax.figures import attention, embedding, feature_maps, style
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.integers(256, size=(2, 8, 8, 3), dtype=np.uint8)
+
+
+def test_class_scatter(tmp_path):
+    labels = np.array([0, 1, 1, 0])
+    points = {"pixels": RNG.normal(size=(4, 2)), "features": RNG.normal(size=(4, 2))}
+    figure = embedding.class_scatter(points, labels, ("cat", "dog", "ship"))
+    for axes, (name, expected) in zip(figure.axes, points.items(), strict=True):
+        assert axes.get_title() == name
+        for index, dots in enumerate(axes.collections):
+            np.testing.assert_array_equal(dots.get_offsets(), expected[labels == index])
+    legend = [text.get_text() for text in figure.axes[-1].get_legend().get_texts()]
+    assert legend == ["cat", "dog", "ship"]
+    colors = {to_hex(dots.get_facecolor()[0]) for dots in figure.axes[0].collections}
+    markers = {dots.get_paths()[0].vertices.tobytes() for dots in axes.collections}
+    assert len(colors) == len(markers) == 3
+    assert style.save(figure, tmp_path / "s.png").stat().st_size > 3_000
+
+
+def test_class_scatter_of_100_classes_has_no_legend():
+    points = {"pixels": RNG.normal(size=(100, 2))}
+    names = [f"c{i}" for i in range(100)]
+    figure = embedding.class_scatter(points, np.arange(100), names)
+    assert figure.axes[0].get_legend() is None
+    assert len(figure.axes[0].collections) == 100
+
+
+def test_position_similarity(tmp_path):
+    similarity = RNG.uniform(-1, 1, size=(2, 3, 2, 3))
+    figure = embedding.position_similarity(similarity)
+    grid = np.array(figure.axes[:6]).reshape(2, 3)
+    for place, axes in np.ndenumerate(grid):
+        np.testing.assert_array_equal(axes.images[0].get_array(), similarity[place])
+        assert axes.images[0].get_clim() == (-1, 1)
+    assert style.save(figure, tmp_path / "s.png").stat().st_size > 3_000
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_patch_filters(channels):
+    kernel = RNG.normal(size=(4, 4, channels, 5)).astype(np.float32)
+    figure = embedding.patch_filters(kernel, columns=3)
+    assert len(figure.axes) == 5
+    limit = np.abs(kernel[..., 2]).max()
+    image = figure.axes[2].images[0]
+    if channels == 3:
+        # Zero is mid-grey, and the largest weight just reaches the end of the scale.
+        expected = 0.5 + kernel[..., 2] / (2 * limit)
+    else:
+        expected = kernel[..., 2].mean(axis=-1)
+        low, high = image.get_clim()
+        assert low == -high and high == pytest.approx(np.abs(expected).max())
+    np.testing.assert_allclose(image.get_array(), expected, atol=1e-6)
+
+
+def test_overlays(tmp_path):
+    maps = {"last block": RNG.random((2, 4, 4)), "rollout": RNG.random((2, 4, 4))}
+    figure = attention.overlays(IMAGES, maps, ["cat", "dog"])
+    grid = np.array(figure.axes).reshape(2, 3)
+    assert [axes.get_title() for axes in grid[1]] == ["dog", "last block", "rollout"]
+    picture, heat = grid[1, 2].images
+    np.testing.assert_array_equal(picture.get_array(), IMAGES[1])
+    np.testing.assert_array_equal(heat.get_array(), maps["rollout"][1])
+    # The coarse map covers the whole image, and lets it be seen.
+    assert heat.get_extent() == list(picture.get_extent())
+    assert 0 < heat.get_alpha() < 1
+    assert heat.get_clim() == (0, maps["rollout"][1].max())
+    assert style.save(figure, tmp_path / "a.png").stat().st_size > 3_000
+
+
+def test_a_map_of_zeros_is_drawn(tmp_path):
+    figure = attention.overlays(IMAGES[:1], {"none": np.zeros((1, 4, 4))}, ["cat"])
+    assert style.save(figure, tmp_path / "a.png").stat().st_size > 1_000
+
+
+def test_by_block_and_head():
+    maps = RNG.random((3, 2, 4, 4))
+    grid = np.array(attention.by_block_and_head(IMAGES[0], maps).axes).reshape(3, 2)
+    for place, axes in np.ndenumerate(grid):
+        np.testing.assert_array_equal(axes.images[1].get_array(), maps[place])
+    assert [axes.get_title() for axes in grid[0]] == ["head 1", "head 2"]
+    assert [axes.get_ylabel() for axes in grid[:, 0]] == [
+        f"block {i}" for i in (1, 2, 3)
+    ]
+
+
+def test_mean_distances():
+    distances = RNG.uniform(2, 10, size=(4, 3))
+    axes = attention.mean_distances(distances).axes[0]
+    dots = axes.collections[0].get_offsets()
+    np.testing.assert_array_equal(dots[:, 0], np.repeat([1, 2, 3, 4], 3))
+    np.testing.assert_allclose(dots[:, 1], distances.ravel())
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), distances.mean(axis=1))
+    assert axes.get_ylabel() == "mean distance (pixels)"
+
+
+def test_deletion_insertion():
+    share = np.linspace(0, 1, 5)
+    deletion = {"rollout": 1 - share, "random": 0.5 - share / 2}
+    figure = attention.deletion_insertion(share, deletion, {"rollout": share})
+    left, right = figure.axes
+    for line, (name, values) in zip(left.lines, deletion.items(), strict=True):
+        assert line.get_label() == name
+        np.testing.assert_allclose(line.get_xdata(), 100 * share)
+        np.testing.assert_allclose(line.get_ydata(), 100 * values)
+    np.testing.assert_allclose(right.lines[0].get_ydata(), 100 * share)
+
+
+def test_feature_maps(tmp_path):
+    maps = {"stem": RNG.random((8, 8, 16)), "stage 2": RNG.random((4, 4, 2))}
+    figure = feature_maps.feature_maps(IMAGES[0], maps, num_channels=3)
+    picture, *rest = figure.axes
+    np.testing.assert_array_equal(picture.images[0].get_array(), IMAGES[0])
+    assert len(rest) == 3 + 2  # as many as there are, three at most
+    np.testing.assert_array_equal(rest[1].images[0].get_array(), maps["stem"][..., 1])
+    np.testing.assert_array_equal(
+        rest[4].images[0].get_array(), maps["stage 2"][..., 1]
+    )
+    assert rest[3].get_title(loc="left") == "stage 2 (4 × 4 × 2)"
+    assert style.save(figure, tmp_path / "f.png").stat().st_size > 3_000

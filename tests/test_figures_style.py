@@ -1,0 +1,59 @@
+"""What all figures share: colours, ticks, files, and no global state."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from vit_jax.figures import style
+
+
+@pytest.mark.parametrize(
+    ("suffix", "magic"), [("png", b"\x89PNG\r\n"), ("pdf", b"%PDF-")]
+)
+def test_save_writes_the_format_of_the_suffix(tmp_path, suffix, magic):
+    figure = style.new_figure(2, 1, "Title ✓ ✗")
+    figure.add_subplot().plot([0, 1])
+    path = style.save(figure, tmp_path / "new" / f"figure.{suffix}")
+    assert path.read_bytes().startswith(magic)
+    if suffix == "png":
+        width, height = np.frombuffer(path.read_bytes()[16:24], ">u4")
+        assert (width, height) == (300, 150)  # inches at 150 dots
+
+
+@pytest.mark.parametrize("count", [1, 10, 100])
+def test_colors_differ(count):
+    assert len({to_hex(color) for color in style.colors(count)}) == count
+
+
+@pytest.mark.parametrize(("num_classes", "shown"), [(10, 10), (50, 50), (100, 25)])
+def test_class_labels(num_classes, shown):
+    axes = style.new_figure(4, 4).add_subplot()
+    names = [f"class {i}" for i in range(num_classes)]
+    style.label_classes(axes.xaxis, names, rotation=45)
+    ticks = {t.get_position()[0]: t.get_text() for t in axes.get_xticklabels()}
+    assert len(ticks) == shown
+    assert all(names[int(place)] == text for place, text in ticks.items())
+
+
+def test_grey_images_are_not_stretched():
+    axes = style.new_figure(1, 1).add_subplot()
+    style.show_image(axes, np.full((4, 4, 1), 100, np.uint8))
+    assert axes.images[0].get_clim() == (0, 255)
+    assert axes.images[0].get_array().shape == (4, 4)
+
+
+def test_no_figure_touches_pyplot_or_jax(tmp_path):
+    code = (
+        "import pkgutil, importlib, sys, vit_jax.figures as f\n"
+        "for x in pkgutil.iter_modules(f.__path__, 'vit_jax.figures.'):\n"
+        "    importlib.import_module(x.name)\n"
+        "from vit_jax.figures import history, style\n"
+        "curves = {'epoch': [1.0], 'val_loss': [2.0]}\n"
+        "style.save(history.training_curves(curves), sys.argv[1])\n"
+        "sys.exit('matplotlib.pyplot' in sys.modules or 'jax' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "x.png")]
+    assert subprocess.run(command, check=False).returncode == 0

@@ -1,0 +1,106 @@
+"""Calibration: cases counted by hand, scikit-learn, and known distortions."""
+
+import math
+
+import numpy as np
+import pytest
+import sklearn.calibration
+import sklearn.metrics
+from scipy.special import softmax
+
+from vit_jax.metrics import calibration, classification
+
+
+def _logits(confidence, num_classes=2):
+    """Logits of class 0 with these probabilities, the rest shared evenly."""
+    p = np.asarray(confidence, np.float64)
+    rest = np.log((1 - p) / (num_classes - 1))
+    return np.stack([np.log(p), *[rest] * (num_classes - 1)], axis=1)
+
+
+def _calibrated(n=20_000):
+    """Logits, and labels drawn from their own probabilities."""
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(n, 5))
+    threshold = rng.random((n, 1))
+    labels = (softmax(logits, axis=1).cumsum(axis=1) < threshold).sum(axis=1)
+    return logits, np.minimum(labels, 4).astype(np.int32)
+
+
+def test_by_hand():
+    # Confidences .65 (right), .65 (wrong) and .95 (right).
+    logits, labels = _logits([0.65, 0.65, 0.95]), np.array([0, 1, 0], np.int32)
+    bins = calibration.reliability_bins(logits, labels, 10)
+    assert bins.counts.tolist() == [0, 0, 0, 0, 0, 0, 2, 0, 0, 1]
+    np.testing.assert_allclose(bins.confidence[[6, 9]], [0.65, 0.95])
+    np.testing.assert_allclose(bins.accuracy[[6, 9]], [0.5, 1])
+    assert np.isnan(bins.accuracy[0])
+    # (2 * .15 + 1 * .05) / 3
+    assert bins.calibration_error == pytest.approx(0.35 / 3)
+    # Two classes: twice the squared error of one.
+    brier = 2 * (0.35**2 + 0.65**2 + 0.05**2) / 3
+    assert calibration.brier_score(logits, labels) == pytest.approx(brier)
+
+
+def test_a_bin_holds_its_upper_edge():
+    logits, labels = _logits([0.75]), np.array([0], np.int32)
+    counts = calibration.reliability_bins(logits, labels, 4).counts
+    assert counts.tolist() == [0, 0, 1, 0]
+
+
+def test_equal_mass_bins():
+    confidence = np.linspace(0.55, 0.95, 12)
+    logits, labels = _logits(confidence), np.zeros(12, np.int32)
+    bins = calibration.reliability_bins(logits, labels, 4, equal_mass=True)
+    assert bins.counts.tolist() == [3, 3, 3, 3]
+    # All are right: the error is the mean doubt, however the bins are cut.
+    assert bins.calibration_error == pytest.approx(np.mean(1 - confidence))
+
+
+def test_agrees_with_scikit_learn():
+    logits, labels = _calibrated(500)
+    probabilities = softmax(logits, axis=1)
+    assert calibration.brier_score(logits, labels) == pytest.approx(
+        sklearn.metrics.brier_score_loss(labels, probabilities, scale_by_half=False)
+    )
+    correct = probabilities.argmax(axis=1) == labels
+    share_right, confidence = sklearn.calibration.calibration_curve(
+        correct, probabilities.max(axis=1), n_bins=15
+    )
+    bins = calibration.reliability_bins(logits, labels)
+    filled = bins.counts > 0
+    np.testing.assert_allclose(bins.accuracy[filled], share_right)
+    np.testing.assert_allclose(bins.confidence[filled], confidence)
+
+
+@pytest.mark.parametrize("distortion", [0.3, 1.0, 3.0])
+def test_temperature_undoes_a_known_distortion(distortion):
+    logits, labels = _calibrated()
+    distorted = (logits * distortion).astype(np.float32)
+    temperature = calibration.fit_temperature(distorted, labels)
+    assert temperature == pytest.approx(distortion, rel=0.03)
+    before = calibration.summarize(distorted, labels)
+    after = calibration.summarize(distorted, labels, temperature=temperature)
+    assert after["nll"] <= before["nll"]
+    assert after["ece"] < 0.015 and after["adaptive_ece"] < 0.015
+    if distortion != 1:
+        assert before["ece"] > 0.1 and before["adaptive_ece"] > 0.1
+        assert after["brier_score"] < before["brier_score"]
+    for other in (0.98 * temperature, 1.02 * temperature):
+        assert classification.cross_entropy(distorted / other, labels) > after["nll"]
+
+
+def test_temperature_of_a_model_without_mistakes_is_the_lower_end():
+    temperature = calibration.fit_temperature(
+        np.array([[1, 0], [0, 1]], np.float32), np.array([0, 1], np.int32)
+    )
+    assert calibration.TEMPERATURE_RANGE[0] < temperature < 0.05
+
+
+def test_broken_logits_give_nothing():
+    logits = np.array([[1, np.nan], [0, 1]], np.float32)
+    labels = np.array([0, 1], np.int32)
+    assert math.isnan(calibration.fit_temperature(logits, labels))
+    summary = calibration.summarize(logits, labels)
+    assert summary.pop("temperature") == 1.0
+    assert set(summary.values()) == {None}

@@ -1,0 +1,138 @@
+"""Classification metrics: cases counted by hand, and scikit-learn."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from scipy.special import softmax
+
+from vit_jax.metrics import classification
+
+# Predicted 0, 1, 2, 1 for labels 0, 1, 1, 2.
+LOGITS = np.array([[3, 1, 0], [0, 2, 1], [0, 1, 2], [0, 2, 1]], np.float32)
+LABELS = np.array([0, 1, 1, 2], np.int32)
+
+
+def _random(num_classes=5, n=400):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(num_classes, size=n).astype(np.int32)
+    logits = rng.normal(size=(n, num_classes)).astype(np.float32)
+    logits[np.arange(n), labels] += 1
+    return logits, labels
+
+
+def test_by_hand():
+    assert classification.accuracy(LOGITS, LABELS) == 0.5
+    assert classification.top_k_accuracy(LOGITS, LABELS, 2) == 1.0
+    np.testing.assert_array_equal(
+        classification.confusion_matrix(LOGITS, LABELS),
+        [[1, 0, 0], [0, 1, 1], [0, 1, 0]],
+    )
+    scores = classification.per_class(LOGITS, LABELS)
+    np.testing.assert_allclose(scores.precision, [1, 0.5, 0])
+    np.testing.assert_allclose(scores.recall, [1, 0.5, 0])
+    np.testing.assert_allclose(scores.f1, [1, 0.5, 0])
+    np.testing.assert_array_equal(scores.support, [1, 2, 1])
+    assert scores.macro() == {"precision": 0.5, "recall": 0.5, "f1": 0.5}
+    # Softmax of equal logits: log k, whatever the label.
+    assert classification.cross_entropy(
+        np.zeros((2, 10), np.float32), np.array([0, 9])
+    ) == pytest.approx(math.log(10))
+
+
+def test_agrees_with_scikit_learn():
+    logits, labels = _random()
+    for top in (1, 2, 4):
+        assert classification.top_k_accuracy(logits, labels, top) == pytest.approx(
+            sklearn.metrics.top_k_accuracy_score(labels, logits, k=top)
+        )
+    assert classification.cross_entropy(logits, labels) == pytest.approx(
+        sklearn.metrics.log_loss(labels, softmax(logits.astype(np.float64), axis=1))
+    )
+    assert classification.per_class(logits, labels).macro()["f1"] == pytest.approx(
+        sklearn.metrics.f1_score(labels, logits.argmax(1), average="macro")
+    )
+
+
+def test_a_confident_mistake_costs_a_finite_exact_amount():
+    logits = np.array([[1000.0, 0.0]], np.float32)
+    assert classification.cross_entropy(logits, np.array([1])) == 1000.0
+
+
+def test_equal_logits_are_no_better_than_chance():
+    logits = np.zeros((10, 10), np.float32)
+    labels = np.arange(10, dtype=np.int32)
+    assert classification.accuracy(logits, labels) == 0.1
+    assert classification.top_k_accuracy(logits, labels, 5) == 0.5
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
+def test_broken_logits_are_seen_and_never_right(broken):
+    logits = LOGITS.copy()
+    logits[0, 0] = broken
+    assert math.isnan(classification.accuracy(logits, LABELS))
+    assert math.isnan(classification.top_k_accuracy(logits, LABELS, 3))
+    assert math.isnan(classification.cross_entropy(logits, LABELS))
+    assert classification.predicted_classes(logits).tolist() == [-1, 1, 2, 1]
+    assert classification.confusion_matrix(logits, LABELS).sum() == 3
+    assert classification.per_class_accuracy(logits, LABELS)[0] == 0
+    mistakes = classification.most_confident_mistakes(logits, LABELS, 9)
+    assert sorted(mistakes) == [2, 3]
+    summary = classification.summarize(logits, LABELS, ("a", "b", "c"))
+    assert summary["accuracy"] is summary["cross_entropy"] is None
+    assert summary["num_without_prediction"] == 1
+
+
+def test_top_confusions_are_ordered_and_never_empty_pairs():
+    matrix = np.array([[9, 2, 0], [5, 9, 2], [0, 0, 9]])
+    expected = [(1, 0, 5), (0, 1, 2), (1, 2, 2)]
+    assert classification.top_confusions(matrix, 5) == expected
+    assert classification.top_confusions(matrix, 1) == expected[:1]
+
+
+def test_most_confident_mistakes():
+    logits = np.array([[9, 0], [5, 0], [1, 0], [0, 3]], np.float32)
+    labels = np.array([0, 1, 1, 0], np.int32)
+    mistakes = classification.most_confident_mistakes(logits, labels, 2)
+    assert mistakes.tolist() == [1, 3]
+    assert len(classification.most_confident_mistakes(logits, labels, 9)) == 3
+    assert len(classification.most_confident_mistakes(logits[:1], labels[:1], 9)) == 0
+
+
+def test_a_class_without_examples_is_undefined_and_left_out_of_means():
+    logits, labels = LOGITS[:3], LABELS[:3]  # no example of class 2
+    accuracy = classification.per_class_accuracy(logits, labels)
+    np.testing.assert_array_equal(accuracy, [1, 0.5, np.nan])
+    scores = classification.per_class(logits, labels)
+    assert scores.macro()["recall"] == 0.75
+    summary = classification.summarize(logits, labels, ("a", "b", "c"))
+    assert summary["per_class"]["c"]["f1"] is None
+
+
+def test_summary_is_strict_json_and_complete():
+    logits, labels = _random(num_classes=7)
+    summary = classification.summarize(logits, labels, tuple("abcdefg"))
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert summary["accuracy"] == classification.accuracy(logits, labels)
+    assert summary["top_5_accuracy"] == classification.top_k_accuracy(logits, labels, 5)
+    assert sum(c["support"] for c in summary["per_class"].values()) == 400
+    worst = min(summary["per_class"], key=lambda name: summary["per_class"][name]["f1"])
+    assert summary["worst_class"]["name"] == worst
+    top = summary["top_confusions"][0]
+    row, column = (ord(top[key]) - ord("a") for key in ("true", "predicted"))
+    assert summary["confusion_matrix"][row][column] == top["count"]
+
+
+def test_metrics_never_import_jax():
+    code = (
+        "import pkgutil, importlib, sys, vit_jax.metrics as m\n"
+        "for x in pkgutil.iter_modules(m.__path__, 'vit_jax.metrics.'):\n"
+        "    importlib.import_module(x.name)\n"
+        "assert 'vit_jax.metrics.roc' in sys.modules\n"
+        "sys.exit('jax' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,63 @@
+"""Paired comparison: counts by hand, and scipy's own bootstrap."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+
+from vit_jax.metrics import paired
+
+
+def _pair(both, only_a, only_b, neither):
+    kinds = np.repeat([3, 1, 2, 0], [both, only_a, only_b, neither])
+    return (kinds & 1).astype(bool), (kinds & 2).astype(bool)
+
+
+def test_mcnemar_by_hand():
+    result = paired.mcnemar(*_pair(50, 1, 5, 10))
+    # Of 6 fair coins at most one head, either way round: 2 * (1 + 6) / 64.
+    assert (result.only_a, result.only_b) == (1, 5)
+    assert result.p_value == pytest.approx(14 / 64)
+
+
+def test_mcnemar_ignores_agreement_and_order_of_models():
+    assert paired.mcnemar(*_pair(9, 0, 0, 3)).p_value == 1.0
+    a, b = _pair(0, 20, 5, 0)
+    many_a, many_b = _pair(900, 20, 5, 90)
+    p_value = paired.mcnemar(a, b).p_value
+    assert paired.mcnemar(many_a, many_b).p_value == p_value < 0.01
+    assert paired.mcnemar(b, a).p_value == p_value
+
+
+def test_bootstrap_agrees_with_scipy():
+    a, b = _pair(300, 60, 30, 10)
+    ours = paired.bootstrap_difference(a, b)
+    assert ours.estimate == pytest.approx(30 / 400)
+    theirs = scipy.stats.bootstrap(
+        (a.astype(float) - b,),
+        np.mean,
+        method="percentile",
+        n_resamples=2000,
+        rng=np.random.default_rng(1),
+    ).confidence_interval
+    assert ours.low == pytest.approx(theirs.low, abs=0.005)
+    assert ours.high == pytest.approx(theirs.high, abs=0.005)
+
+
+def test_bootstrap_is_seeded_and_paired():
+    a, b = _pair(3000, 901, 417, 703)
+    first = paired.bootstrap_difference(a, b, seed=3)
+    assert paired.bootstrap_difference(a, b, seed=3) == first
+    assert paired.bootstrap_difference(a, b, seed=4) != first
+    wider = paired.bootstrap_difference(a, b, confidence=0.99, seed=3)
+    assert wider.low < first.low < first.estimate < first.high < wider.high
+    # Equal answers never differ, however the examples are drawn.
+    same = paired.bootstrap_difference(a, a)
+    assert (same.estimate, same.low, same.high) == (0, 0, 0)
+
+
+def test_mean_and_std():
+    assert paired.mean_and_std([1.0, 2.0, 3.0]) == (2.0, 1.0)
+    mean, std = paired.mean_and_std([5.0])
+    assert mean == 5.0 and math.isnan(std)

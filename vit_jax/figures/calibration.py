@@ -1,0 +1,80 @@
+"""Does confidence match accuracy?"""
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from vit_jax.figures import style
+
+
+@runtime_checkable
+class ReliabilityBins(Protocol):
+    """Examples by confidence, as `vit_jax.metrics.calibration` groups them."""
+
+    edges: np.ndarray
+    counts: np.ndarray
+    confidence: np.ndarray
+    accuracy: np.ndarray
+    calibration_error: float
+
+
+def reliability_diagrams(
+    bins: Mapping[str, ReliabilityBins], *, title: str = "Reliability"
+) -> Figure:
+    """A column for each name, such as before and after temperature scaling.
+
+    Top: accuracy of each bin of confidence, on the diagonal where it is calibrated.
+    Middle: the gap, accuracy - confidence; below 0 the model is too confident. Bottom:
+    the share of images in each bin.
+    """
+    figure = style.new_figure(0.8 + 4.0 * len(bins), 6.4, title)
+    grid = figure.subplots(
+        3,
+        len(bins),
+        sharex=True,
+        sharey="row",
+        squeeze=False,
+        height_ratios=(3, 1.2, 1),
+    )
+    for column, (name, group) in enumerate(bins.items()):
+        _draw_column(grid[:, column], name, group)
+        if column:
+            for axes in grid[:, column]:
+                axes.set_ylabel("")
+    grid[0, 0].legend(fontsize=9, frameon=False, loc="upper left")
+    return figure
+
+
+def _draw_column(column: np.ndarray, name: str, group: ReliabilityBins) -> None:
+    left, width = 100 * group.edges[:-1], 100 * np.diff(group.edges)
+    shape = {"width": width, "align": "edge", "edgecolor": "white", "linewidth": 0.8}
+    top, middle, bottom = column
+
+    style.label_axes(
+        top, f"{name}: ECE {100 * group.calibration_error:.2f}%", y="accuracy (%)"
+    )
+    top.bar(left, 100 * group.accuracy, color=style.SKY, label="accuracy", **shape)
+    top.plot([0, 100], [0, 100], "--", color="0.3", label="perfectly calibrated")
+    top.plot(
+        100 * group.confidence,
+        100 * group.accuracy,
+        "o",
+        color=style.BLUE,
+        markersize=4,
+        label="at the bin's mean confidence",
+    )
+    top.set_ylim(0, 100)
+
+    style.label_axes(middle, y="gap (points)")
+    gap = 100 * (group.accuracy - group.confidence)
+    colors = [style.RED if value < 0 else style.GREEN for value in gap]
+    middle.bar(left, gap, color=colors, **shape)
+    middle.axhline(0, color="0.3", linewidth=0.8)
+
+    style.label_axes(bottom, x="confidence (%)", y="images (%)")
+    bottom.bar(
+        left, 100 * group.counts / max(group.counts.sum(), 1), color=style.GREY, **shape
+    )
+    bottom.set_xlim(0, 100)

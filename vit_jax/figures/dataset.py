@@ -1,0 +1,72 @@
+"""What a dataset holds, in numbers."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+
+from vit_jax.figures import style
+
+
+def class_counts(
+    counts: Mapping[str, Int[np.ndarray, "k"]],
+    class_names: Sequence[str],
+    *,
+    title: str = "Images of each class",
+) -> Figure:
+    """Bars of the number of images of each class, for each split by name."""
+    width = float(np.clip(2 + 0.7 * len(class_names), 5, 14))
+    figure = style.new_figure(width, 4.0, title)
+    axes = figure.add_subplot()
+    style.label_axes(axes, y="images")
+    axes.grid(False, axis="x")
+    bar = 0.8 / len(counts)
+    for index, (split, numbers) in enumerate(counts.items()):
+        axes.bar(
+            np.arange(len(class_names)) + (index + 0.5) * bar - 0.4,
+            numbers,
+            bar,
+            color=style.PALETTE[index],
+            label=f"{split} ({numbers.sum():,})",
+        )
+    style.label_classes(axes.xaxis, class_names, rotation=45)
+    axes.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4, fontsize=9, frameon=False
+    )
+    return figure
+
+
+def channel_histograms(
+    counts: Int[np.ndarray, "c 256"],
+    mean: Float[np.ndarray, "c"],
+    std: Float[np.ndarray, "c"],
+    *,
+    title: str = "Pixel values",
+) -> Figure:
+    """How often each value 0 to 255 occurs in each channel, with mean and deviation.
+
+    Args:
+      counts: pixels with each value.
+      mean: of each channel, in 0..255 units.
+      std: standard deviation of each channel, in 0..255 units.
+    """
+    channels = ("red", "green", "blue") if len(counts) == 3 else ("grey",) * len(counts)
+    colors = {"red": style.RED, "green": style.GREEN, "blue": style.BLUE}
+    figure = style.new_figure(0.8 + 3.2 * len(counts), 3.4, title)
+    grid = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
+    for axes, channel, numbers, center, spread in zip(
+        grid, channels, counts, mean, std, strict=True
+    ):
+        style.label_axes(
+            axes, f"{channel}: mean {center:.1f}, std {spread:.1f}", "value (0 to 255)"
+        )
+        share = 100 * numbers / max(numbers.sum(), 1)
+        axes.fill_between(
+            np.arange(256), share, step="mid", color=colors.get(channel, style.GREY)
+        )
+        axes.axvline(center, color=style.BLACK, linestyle="--", linewidth=1)
+        axes.set_xlim(0, 255)
+        axes.set_ylim(bottom=0)
+    grid[0].set_ylabel("pixels (%)", fontsize=10)
+    return figure

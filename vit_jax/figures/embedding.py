@@ -1,0 +1,99 @@
+"""What a model has learned about examples, positions and patches."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+from matplotlib.figure import Figure
+
+from vit_jax.figures import style
+
+
+def class_scatter(
+    coordinates: Mapping[str, Float[np.ndarray, "n 2"]],
+    labels: Int[np.ndarray, "n"],
+    class_names: Sequence[str],
+    *,
+    title: str = "t-SNE",
+) -> Figure:
+    """Two-dimensional coordinates of examples, one panel for each name, by class.
+
+    The axes carry no ticks: t-SNE keeps neighbours, not distances or directions.
+    """
+    figure = style.new_figure(1.6 + 4.4 * len(coordinates), 4.8, title)
+    panels = figure.subplots(1, len(coordinates), squeeze=False)[0]
+    palette = style.colors(len(class_names))
+    for axes, (name, points) in zip(panels, coordinates.items(), strict=True):
+        for index, class_name in enumerate(class_names):
+            chosen = points[labels == index]
+            axes.scatter(
+                chosen[:, 0],
+                chosen[:, 1],
+                s=10,
+                linewidths=0,
+                alpha=0.75,
+                color=palette[index],
+                marker=style.MARKERS[index % len(style.MARKERS)],
+                label=class_name,
+            )
+        style.hide_ticks(axes)
+        axes.set_title(name, fontsize=11)
+    if len(class_names) <= 20:
+        panels[-1].legend(
+            loc="center left",
+            bbox_to_anchor=(1.0, 0.5),
+            markerscale=1.8,
+            fontsize=9,
+            frameon=False,
+        )
+    return figure
+
+
+def position_similarity(
+    similarity: Float[np.ndarray, "rows columns rows columns"],
+    *,
+    title: str = "Similarity of position embeddings",
+) -> Figure:
+    """A map for each patch: the cosine similarity of its position to all positions.
+
+    Args:
+      similarity: [i, j] is the map of the patch in row i, column j; -1 to 1.
+      title: of the figure.
+    """
+    rows, columns = similarity.shape[:2]
+    figure = style.new_figure(1.6 + 0.62 * columns, 0.8 + 0.62 * rows, title)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for place, axes in np.ndenumerate(grid):
+        image = axes.imshow(similarity[place], cmap=style.DIVERGING, vmin=-1, vmax=1)
+        style.hide_ticks(axes)
+    bar = figure.colorbar(image, ax=grid, shrink=0.8)
+    bar.set_label("cosine similarity", fontsize=10)
+    return figure
+
+
+def patch_filters(
+    kernel: Float[np.ndarray, "h w c filters"],
+    *,
+    title: str = "Patch embedding filters",
+    columns: int = 16,
+) -> Figure:
+    """The filters of a patch or stem convolution, each scaled to its own range.
+
+    Three input channels are shown as colours, where 0 is mid-grey; of any other number
+    the mean is shown, on a diverging scale.
+    """
+    columns = min(columns, kernel.shape[-1])
+    rows = -(-kernel.shape[-1] // columns)
+    figure = style.new_figure(0.3 + 0.52 * columns, 0.6 + 0.52 * rows, title)
+    for index in range(kernel.shape[-1]):
+        axes = figure.add_subplot(rows, columns, index + 1)
+        weights = kernel[..., index].astype(np.float64)
+        if weights.shape[-1] != 3:
+            weights = weights.mean(axis=-1)
+        limit = max(np.abs(weights).max(), 1e-12)
+        if weights.ndim == 3:
+            axes.imshow(0.5 + 0.5 * weights / limit)
+        else:
+            axes.imshow(weights, cmap=style.DIVERGING, vmin=-limit, vmax=limit)
+        style.hide_ticks(axes)
+    return figure

@@ -1,0 +1,139 @@
+"""Grids of images: samples, predictions, patches, augmentations."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vit_jax.figures import style
+
+
+def predictions(
+    images: UInt8[np.ndarray, "n h w c"],
+    labels: Int[np.ndarray, "n"],
+    predicted: Int[np.ndarray, "n"],
+    confidence: Float[np.ndarray, "n"],
+    class_names: Sequence[str],
+    *,
+    title: str = "Sample predictions",
+    columns: int = 8,
+) -> Figure:
+    """Each image with its predicted class and confidence, and the true one if missed.
+
+    Right: a check mark and a green frame; wrong: a cross and a broken red frame. For
+    misclassified samples pass only those.
+    """
+
+    def draw(axes: Axes, index: int) -> None:
+        right = labels[index] == predicted[index]
+        text = f"{class_names[predicted[index]]} {100 * confidence[index]:.0f}%\n"
+        text = f"✓ {text}" if right else f"✗ {text}true: {class_names[labels[index]]}"
+        color = style.GREEN if right else style.RED
+        style.show_image(axes, images[index], text, color=color)
+        axes.spines[:].set(color=color, linewidth=2.5, linestyle="-" if right else "--")
+
+    return _grid(len(images), columns, draw, title, cell=(1.45, 1.75))
+
+
+def class_samples(
+    images: UInt8[np.ndarray, "k samples h w c"],
+    class_names: Sequence[str],
+    *,
+    title: str = "Samples of each class",
+) -> Figure:
+    """One row for each class, its name on the left."""
+    num_samples = images.shape[1]
+    figure = _grid(
+        len(class_names) * num_samples,
+        num_samples,
+        lambda axes, index: style.show_image(axes, images[divmod(index, num_samples)]),
+        title,
+        cell=(0.8, 0.8),
+        margin=1.0,
+    )
+    for axes, name in zip(figure.axes[::num_samples], class_names, strict=True):
+        axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
+    return figure
+
+
+def image_and_patches(
+    image: UInt8[np.ndarray, "h w c"], patch_size: int, *, title: str = ""
+) -> Figure:
+    """An image, and the patches of `patch_size` pixels that a ViT makes one token each.
+
+    Pixels beyond the last whole patch are not shown among the patches.
+    """
+    rows, columns = (side // patch_size for side in image.shape[:2])
+    figure = style.new_figure(7.4, 4.2, title)
+    whole, cut = figure.subfigures(1, 2)
+    style.show_image(whole.add_subplot(), image, "image", fontsize=11)
+    cut.suptitle(
+        f"{rows} × {columns} = {rows * columns} patches of {patch_size} × {patch_size} "
+        "pixels",
+        fontsize=11,
+    )
+    grid = cut.subplots(rows, columns, squeeze=False)
+    for (row, column), axes in np.ndenumerate(grid):
+        top, left = row * patch_size, column * patch_size
+        style.show_image(axes, image[top : top + patch_size, left : left + patch_size])
+        axes.spines[:].set_visible(False)
+    return figure
+
+
+def augmentations(
+    originals: UInt8[np.ndarray, "n h w c"],
+    augmented: UInt8[np.ndarray, "n variants h w c"],
+    *,
+    title: str = "Augmentation",
+) -> Figure:
+    """One row for each image: the original, then what training sees of it."""
+    columns = 1 + augmented.shape[1]
+
+    def draw(axes: Axes, index: int) -> None:
+        row, column = divmod(index, columns)
+        if column:
+            style.show_image(axes, augmented[row, column - 1])
+        else:
+            style.show_image(axes, originals[row], "" if row else "original")
+            axes.spines[:].set(color=style.BLUE, linewidth=2.5)
+
+    return _grid(len(originals) * columns, columns, draw, title, cell=(0.95, 0.95))
+
+
+def pairs(
+    left: UInt8[np.ndarray, "n h w c"],
+    right: UInt8[np.ndarray, "n h w c"],
+    captions: Sequence[str],
+    *,
+    title: str = "Near-duplicates",
+    columns: int = 4,
+) -> Figure:
+    """Two images side by side under each caption, such as duplicates in two splits."""
+    both = np.concatenate([left, right], axis=2)
+    return _grid(
+        len(both),
+        columns,
+        lambda axes, index: style.show_image(axes, both[index], captions[index]),
+        title,
+        cell=(2.2, 1.35),
+    )
+
+
+def _grid(
+    count: int,
+    columns: int,
+    draw: Callable[[Axes, int], None],
+    title: str,
+    *,
+    cell: tuple[float, float],
+    margin: float = 0.2,
+) -> Figure:
+    """`count` axes in rows of `columns`, each filled by `draw`; cells are in inches."""
+    columns = max(1, min(columns, count))
+    rows = -(-count // columns)
+    figure = style.new_figure(margin + cell[0] * columns, 0.5 + cell[1] * rows, title)
+    for index in range(count):
+        draw(figure.add_subplot(rows, columns, index + 1), index)
+    return figure

@@ -1,0 +1,118 @@
+"""Quality class by class, as bars."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from vit_jax.figures import style
+
+# (least accuracy in per cent, colour, hatch, name), best band first.
+BANDS = (
+    (90, style.GREEN, "", "90% or more"),
+    (80, style.ORANGE, "//", "80% to 90%"),
+    (-np.inf, style.RED, "xx", "below 80%"),
+)
+
+
+def accuracy_bars(
+    accuracy: Float[np.ndarray, "k"],
+    class_names: Sequence[str],
+    *,
+    title: str = "Accuracy by class",
+) -> Figure:
+    """One bar for each class, coloured and hatched by band.
+
+    A class without examples (NaN) is marked "none" and has no bar.
+    """
+    figure, axes = _bar_axes(class_names, title, "accuracy (%)")
+    few = len(class_names) <= 20  # room for a hatch and a number
+    for index, percent in enumerate(100 * accuracy):
+        if np.isnan(percent):
+            axes.text(
+                index, 1, "none", ha="center", va="bottom", rotation=90, fontsize=8
+            )
+            continue
+        color, hatch = next(band[1:3] for band in BANDS if percent >= band[0])
+        bars = axes.bar(
+            index,
+            percent,
+            0.75,
+            color=color,
+            hatch=hatch if few else None,
+            edgecolor="white",
+        )
+        if few:
+            axes.bar_label(bars, fmt="%.1f", fontsize=9, padding=1)
+    legend = [
+        Patch(facecolor=color, hatch=hatch, edgecolor="white", label=name)
+        for _, color, hatch, name in BANDS
+    ]
+    _legend_above(axes, handles=legend)
+    return figure
+
+
+def precision_recall_f1_bars(
+    precision: Float[np.ndarray, "k"],
+    recall: Float[np.ndarray, "k"],
+    f1: Float[np.ndarray, "k"],
+    class_names: Sequence[str],
+    *,
+    title: str = "Precision, recall and F1 by class",
+) -> Figure:
+    """Three bars for each class; none for NaN."""
+    return grouped_bars(
+        {"precision": precision, "recall": recall, "F1": f1},
+        class_names,
+        title=title,
+        unit="share (%)",
+    )
+
+
+def grouped_bars(
+    groups: Mapping[str, Float[np.ndarray, "k"]],
+    class_names: Sequence[str],
+    *,
+    title: str,
+    unit: str = "accuracy (%)",
+) -> Figure:
+    """Bars side by side for each class, such as the accuracy on two splits."""
+    figure, axes = _bar_axes(class_names, title, unit)
+    width = 0.8 / len(groups)
+    for index, (name, values) in enumerate(groups.items()):
+        places = np.arange(len(class_names)) + (index + 0.5) * width - 0.4
+        bars = axes.bar(
+            places, 100 * values, width, color=style.PALETTE[index], label=name
+        )
+        if len(class_names) <= 10 and len(groups) == 2:
+            axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
+    _legend_above(axes)
+    return figure
+
+
+def _bar_axes(class_names: Sequence[str], title: str, unit: str) -> tuple[Figure, Axes]:
+    width = float(np.clip(2 + 0.7 * len(class_names), 5, 14))
+    figure = style.new_figure(width, 4.2, title)
+    axes = figure.add_subplot()
+    style.label_axes(axes, y=unit)
+    axes.grid(False, axis="x")
+    style.label_classes(axes.xaxis, class_names, rotation=45)
+    axes.set_xlim(-0.6, len(class_names) - 0.4)
+    axes.set_ylim(0, 105)
+    axes.set_yticks(range(0, 101, 20))
+    return figure, axes
+
+
+def _legend_above(axes: Axes, **options) -> None:
+    """A legend in one row over the bars, which leave no room among them."""
+    axes.legend(
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=3,
+        fontsize=9,
+        frameon=False,
+        **options,
+    )

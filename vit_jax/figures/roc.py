@@ -1,0 +1,65 @@
+"""Receiver operating characteristic (ROC) curves."""
+
+import math
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from vit_jax.figures import style
+
+MAX_CURVES_IN_LEGEND = 12
+
+
+@runtime_checkable
+class RocCurve(Protocol):
+    """A curve and its area, 0 to 1, as `vit_jax.metrics.roc` makes them."""
+
+    false_positive_rate: np.ndarray
+    true_positive_rate: np.ndarray
+    auc: float
+
+
+def roc_curves(
+    curves: Sequence[RocCurve],
+    class_names: Sequence[str],
+    macro_auc: float,
+    *,
+    title: str = "ROC curves, each class against the others",
+) -> Figure:
+    """One curve for each class, its area in the legend; chance is the diagonal.
+
+    Left the whole, right the upper left corner, where the curves of a good model lie. A
+    class whose area is NaN is named without a curve.
+    """
+    figure = style.new_figure(11.5, 4.6, title)
+    whole, corner = figure.subplots(1, 2)
+    named = len(curves) <= MAX_CURVES_IN_LEGEND
+    for axes in (whole, corner):
+        style.label_axes(axes, "", "false positive rate (%)", "true positive rate (%)")
+        for index, (curve, name, color) in enumerate(
+            zip(curves, class_names, style.colors(len(curves)), strict=True)
+        ):
+            area = "no curve" if math.isnan(curve.auc) else f"{curve.auc:.4f}"
+            axes.plot(
+                100 * curve.false_positive_rate,
+                100 * curve.true_positive_rate,
+                style.LINE_STYLES[index // 4 % 4],
+                color=color,
+                linewidth=1.5 if named else 0.6,
+                label=f"{name} ({area})" if named else None,
+            )
+        axes.plot([0, 100], [0, 100], ":", color=style.GREY, label="chance (0.5)")
+    whole.set_title(f"mean AUC {macro_auc:.4f}", fontsize=11)
+    corner.set_title("the upper left corner", fontsize=11)
+    corner.set_xlim(0, 10)
+    corner.set_ylim(80, 100.2)
+    corner.legend(
+        title="class (AUC)",
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+        fontsize=9,
+        frameon=False,
+    )
+    return figure

@@ -1,0 +1,96 @@
+"""The look of every figure: colours, sizes, labels, and how it is saved."""
+
+import pathlib
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+from jaxtyping import UInt8
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe & Ito, "Color Universal Design" (2008): told apart with any colour vision.
+BLACK = "#000000"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+GREEN = "#009E73"
+YELLOW = "#F0E442"
+BLUE = "#0072B2"
+RED = "#D55E00"
+PURPLE = "#CC79A7"
+# Two more, for the ten classes of CIFAR-10.
+GREY = "#999999"
+BROWN = "#7A3B10"
+
+PALETTE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK, YELLOW, BROWN, GREY)
+LINE_STYLES = ("-", "--", "-.", ":")
+MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "p")
+
+SEQUENTIAL = "cividis"
+DIVERGING = "PuOr"
+HEAT = "inferno"
+
+
+def colors(count: int) -> list:
+    """One colour for each of `count` series or classes.
+
+    Ten can be told apart; more are drawn evenly from a continuous colour map, so
+    neighbours look alike.
+    """
+    if count <= len(PALETTE):
+        return list(PALETTE[:count])
+    return list(matplotlib.colormaps["turbo"](np.linspace(0.02, 0.98, count)))
+
+
+def new_figure(width: float, height: float, title: str = "") -> Figure:
+    """An empty figure, `width` by `height` inches, that arranges its axes itself."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.07, h_pad=0.07)  # inches
+    if title:
+        figure.suptitle(title, fontsize=12, fontweight="bold")
+    return figure
+
+
+def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
+    """Title, axis labels with their units, a light grid, and only two spines."""
+    axes.set_title(title, fontsize=11)
+    axes.set_xlabel(x, fontsize=10)
+    axes.set_ylabel(y, fontsize=10)
+    axes.tick_params(labelsize=9)
+    axes.grid(True, color="0.88", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def label_classes(axis, class_names: Sequence[str], rotation: float = 0) -> None:
+    """Names the ticks 0, 1, ... of an x or y axis; a few only, where there are many."""
+    step = -(-len(class_names) // 25) if len(class_names) > 50 else 1
+    turned = {"rotation": rotation, "ha": "right", "rotation_mode": "anchor"}
+    axis.set_ticks(
+        range(0, len(class_names), step),
+        class_names[::step],
+        fontsize=9 if len(class_names) <= 20 else 7,
+        **(turned if rotation else {}),
+    )
+
+
+def show_image(axes: Axes, image: UInt8[np.ndarray, "h w c"], title: str = "", **text):
+    """Draws an RGB or grey image without ticks; `text` styles the title."""
+    grey = image.shape[2] == 1
+    axes.imshow(image[..., 0] if grey else image, cmap="gray", vmin=0, vmax=255)
+    hide_ticks(axes)
+    axes.set_title(title, **{"fontsize": 9, "pad": 3, **text})
+
+
+def hide_ticks(axes: Axes) -> None:
+    """Leaves the drawing and its frame, without ticks."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def save(figure: Figure, path: str | pathlib.Path) -> pathlib.Path:
+    """Writes a PNG (150 dots per inch) or a PDF, by the suffix; makes the folder."""
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path

@@ -1,0 +1,1 @@
+"""Numbers from a model's outputs: NumPy, SciPy and scikit-learn, never JAX."""

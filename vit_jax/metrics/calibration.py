@@ -1,0 +1,144 @@
+"""How well confidence matches accuracy, and temperature scaling.
+
+Confidence is the probability of the predicted class. Arguments are as in
+`classification`; a result is NaN where a logit is not finite.
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+import scipy.optimize
+from jaxtyping import Float, Int
+from scipy.special import softmax
+
+from vit_jax.metrics import classification
+
+TEMPERATURE_RANGE = (0.01, 100.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReliabilityBins:
+    """Examples grouped by confidence.
+
+    Attributes:
+      edges: of the bins, 0 to 1; a bin holds its upper edge.
+      counts: number of examples.
+      confidence: mean of each bin; NaN where it is empty.
+      accuracy: share of each bin that is right; NaN where it is empty.
+    """
+
+    edges: Float[np.ndarray, "edges"]
+    counts: Int[np.ndarray, "bins"]
+    confidence: Float[np.ndarray, "bins"]
+    accuracy: Float[np.ndarray, "bins"]
+
+    @property
+    def calibration_error(self) -> float:
+        """|accuracy - confidence|, averaged over the examples; 0 is calibrated.
+
+        Over bins of equal width this is the expected calibration error (ECE) of Guo et
+        al. 2017 (arXiv:1706.04599), equation 3; over bins of equal mass the adaptive
+        one.
+        """
+        filled = self.counts > 0
+        if not filled.any():
+            return math.nan
+        gaps = np.abs(self.accuracy - self.confidence)[filled]
+        return float(np.average(gaps, weights=self.counts[filled]))
+
+
+def reliability_bins(
+    logits: Float[np.ndarray, "n k"],
+    labels: Int[np.ndarray, "n"],
+    num_bins: int = 15,
+    *,
+    equal_mass: bool = False,
+) -> ReliabilityBins:
+    """Groups examples by confidence into bins of equal width, or of equal numbers.
+
+    The edges of equal-mass bins are quantiles of the confidence, so equal confidences
+    share a bin. Where a logit is not finite all bins are empty.
+    """
+    if not np.isfinite(logits).all():
+        logits, labels = logits[:0], labels[:0]
+    confidence = _probabilities(logits).max(axis=1)
+    correct = classification.predicted_classes(logits) == labels
+    edges = np.linspace(0, 1, num_bins + 1)
+    if equal_mass and len(labels):
+        edges[1:-1] = np.quantile(confidence, edges[1:-1], method="inverted_cdf")
+    bins = np.searchsorted(edges[1:-1], confidence, side="left")
+    counts = np.bincount(bins, minlength=num_bins)
+    with np.errstate(invalid="ignore"):  # 0/0 is NaN in an empty bin, as promised
+        return ReliabilityBins(
+            edges,
+            counts,
+            np.bincount(bins, confidence, num_bins) / counts,
+            np.bincount(bins, correct, num_bins) / counts,
+        )
+
+
+def brier_score(
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+) -> float:
+    """Mean squared distance of the probabilities to the one-hot label, 0 to 2.
+
+    Brier, "Verification of forecasts expressed in terms of probability" (1950), in its
+    form for several classes: summed over them, not halved.
+    """
+    if not np.isfinite(logits).all():
+        return math.nan
+    errors = _probabilities(logits)
+    errors[np.arange(len(labels)), labels] -= 1
+    return float(np.square(errors).sum(axis=1).mean())
+
+
+def fit_temperature(
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+) -> float:
+    """The T that minimises the cross-entropy of logits / T (Guo et al. 2017, 4.2).
+
+    Fit it on validation logits and use it on test logits. Above 1: the model was too
+    confident. The loss has one minimum, because it is convex in 1 / T; where every
+    prediction is right there is none, and the result is the lower end of
+    `TEMPERATURE_RANGE`, within the tolerance of the search.
+    """
+    if not np.isfinite(logits).all():
+        return math.nan
+    logits = logits.astype(np.float64)
+    result = scipy.optimize.minimize_scalar(
+        lambda log_t: classification.cross_entropy(logits / math.exp(log_t), labels),
+        bounds=np.log(TEMPERATURE_RANGE),
+        method="bounded",
+        options={"xatol": 1e-6},
+    )
+    return math.exp(result.x)
+
+
+def summarize(
+    logits: Float[np.ndarray, "n k"],
+    labels: Int[np.ndarray, "n"],
+    *,
+    temperature: float = 1.0,
+) -> dict[str, float | None]:
+    """All of the above for logits / temperature; undefined numbers are None.
+
+    Returns:
+      temperature, ece (15 bins), adaptive_ece (15 bins), brier_score, nll (negative
+      log-likelihood, nats).
+    """
+    scaled = logits.astype(np.float64) / temperature
+    values = {
+        "temperature": temperature,
+        "ece": reliability_bins(scaled, labels).calibration_error,
+        "adaptive_ece": reliability_bins(
+            scaled, labels, equal_mass=True
+        ).calibration_error,
+        "brier_score": brier_score(scaled, labels),
+        "nll": classification.cross_entropy(scaled, labels),
+    }
+    return {key: None if math.isnan(x) else x for key, x in values.items()}
+
+
+def _probabilities(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+    return softmax(logits.astype(np.float64), axis=1)

@@ -1,0 +1,55 @@
+"""How far apart classes lie in a space of features."""
+
+import dataclasses
+import math
+
+import numpy as np
+import sklearn.metrics
+from jaxtyping import Float, Int
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassDistances:
+    """Mean Euclidean distances over pairs of examples, in the features' own unit.
+
+    Attributes:
+      within: over all pairs of two examples of one class; NaN if there are none.
+      between: over all pairs of two examples of different classes; NaN if none.
+      num_examples: how many examples were compared.
+    """
+
+    within: float
+    between: float
+    num_examples: int
+
+    @property
+    def ratio(self) -> float:
+        """between / within: 1 where classes are not apart, more where they are."""
+        return self.between / self.within if self.within else math.nan
+
+
+def class_distances(
+    features: Float[np.ndarray, "n d"],
+    labels: Int[np.ndarray, "n"],
+    *,
+    max_examples: int = 2000,
+    seed: int = 0,
+) -> ClassDistances:
+    """Mean distance within and between classes.
+
+    All pairs of examples count alike, so a large class weighs more. Of more than
+    `max_examples` a random draw without replacement is compared: time and memory grow
+    with its square.
+    """
+    if len(labels) > max_examples:
+        rng = np.random.default_rng(seed)
+        drawn = rng.choice(len(labels), max_examples, replace=False)
+        features, labels = features[drawn], labels[drawn]
+    distances = sklearn.metrics.euclidean_distances(features.astype(np.float64))
+    first, second = np.triu_indices(len(labels), k=1)
+    distances, same = distances[first, second], labels[first] == labels[second]
+    return ClassDistances(
+        within=float(distances[same].mean()) if same.any() else math.nan,
+        between=float(distances[~same].mean()) if not same.all() else math.nan,
+        num_examples=len(labels),
+    )

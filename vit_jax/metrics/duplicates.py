@@ -1,0 +1,78 @@
+"""Images that two splits share, exactly or nearly.
+
+An image seen in training is no test of what was learned; CIFAR has such images (Barz &
+Denzler, "Do we train on test data?", 2020, arXiv:1902.00423).
+"""
+
+import hashlib
+
+import numpy as np
+import sklearn.metrics
+from jaxtyping import Float32, Int64, UInt8
+
+THUMBNAIL_PIXELS = 16
+# At 0.97, 64 test images of CIFAR-10 have a partner in the training split; seen side by
+# side, each pair shows the same object in the same picture. From 0.965 down, different
+# birds and planes before an even sky join them.
+MIN_CORRELATION = 0.97
+
+
+def exact_duplicates(
+    images: UInt8[np.ndarray, "n h w c"], others: UInt8[np.ndarray, "m h w c"]
+) -> Int64[np.ndarray, "pairs 2"]:
+    """(index in `images`, index in `others`) of every pair with equal pixels."""
+    indices: dict[bytes, list[int]] = {}
+    for index, other in enumerate(others):
+        indices.setdefault(_digest(other), []).append(index)
+    pairs = [
+        (index, match)
+        for index, image in enumerate(images)
+        for match in indices.get(_digest(image), ())
+    ]
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def near_duplicates(
+    images: UInt8[np.ndarray, "n h w c"],
+    others: UInt8[np.ndarray, "m h w c"],
+    min_correlation: float = MIN_CORRELATION,
+) -> tuple[Int64[np.ndarray, "pairs 2"], Float32[np.ndarray, "pairs"]]:
+    """Images whose most similar image in `others` is nearly the same.
+
+    Similarity is Pearson's correlation of thumbnails of about 16 pixels a side: blind
+    to brightness, contrast and compression, but not to shifts, crops and flips. So the
+    result is a lower bound: people who compared neighbours in a network's feature space
+    found more. The default suits photographs; simple drawings such as digits resemble
+    each other more. An image of one even colour resembles none.
+
+    Returns:
+      (index in `images`, index in `others`) and the correlation of each pair, the
+      most similar pair first.
+    """
+    ours, theirs = _thumbnails(images), _thumbnails(others)
+    # Of unit vectors the nearest is the one with the highest correlation.
+    partner = sklearn.metrics.pairwise_distances_argmin(ours, theirs)
+    correlation = (ours * theirs[partner]).sum(axis=1)
+    found = np.flatnonzero(correlation >= min_correlation)
+    found = found[np.argsort(-correlation[found], kind="stable")]
+    return np.stack([found, partner[found]], axis=1), correlation[found]
+
+
+def _digest(image: UInt8[np.ndarray, "h w c"]) -> bytes:
+    return hashlib.sha256(image.tobytes()).digest()
+
+
+def _thumbnails(
+    images: UInt8[np.ndarray, "n h w c"],
+) -> Float32[np.ndarray, "n features"]:
+    """Block means with mean 0 and length 1; all 0 for an even image."""
+    n, height, width, channels = images.shape
+    rows, columns = (max(1, side // THUMBNAIL_PIXELS) for side in (height, width))
+    images = images[:, : height // rows * rows, : width // columns * columns]
+    blocks = images.reshape(
+        n, height // rows, rows, width // columns, columns, channels
+    )
+    vectors = blocks.mean(axis=(2, 4), dtype=np.float32).reshape(n, -1)
+    vectors -= vectors.mean(axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 1e-3)

@@ -1,0 +1,141 @@
+"""Agreement with people: CIFAR-10H (Peterson et al. 2019, arXiv:1908.07086).
+
+`counts` [n, k] says how often people chose each class for each image, in the order of
+the test split; `check_counts` refuses counts that do not fit it.
+"""
+
+import math
+import pathlib
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Float64, Int, Int64
+from scipy.special import entr, log_softmax, softmax
+
+from vit_jax.errors import UserError
+from vit_jax.metrics import classification
+
+
+def load_counts(path: str | pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
+    """The counts in a .npy file, int64 of `shape` (examples, classes), checked.
+
+    Raises:
+      UserError: no such file, not a .npy file, or not such counts.
+    """
+    try:
+        with open(path, "rb") as file:
+            counts = np.lib.format.read_array(file, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path} cannot be read as people's counts ({error}); give the .npy file "
+            "of CIFAR-10H."
+        ) from None
+    check_counts(counts, shape)
+    return counts
+
+
+def check_counts(counts: np.ndarray, shape: tuple[int, int]) -> None:
+    """Accepts int64 counts of `shape`, none negative, at least one for each image.
+
+    Raises:
+      UserError: naming what was found and what was expected.
+    """
+    if counts.shape != tuple(shape) or counts.dtype != np.int64:
+        raise UserError(
+            f"People's counts are {counts.dtype} {list(counts.shape)}, but must be "
+            f"int64 {list(shape)} (examples, classes); give the counts of this split."
+        )
+    bad = np.flatnonzero((counts < 0).any(axis=1) | (counts.sum(axis=1) == 0))
+    if bad.size:
+        raise UserError(
+            f"People's counts of example {bad[0]} are {counts[bad[0]].tolist()}, but "
+            "must not be negative nor all 0; give the file as it was published."
+        )
+
+
+def human_cross_entropy(
+    logits: Float[np.ndarray, "n k"], counts: Int64[np.ndarray, "n k"]
+) -> float:
+    """Mean cross-entropy of the model's probabilities to people's choices, in nats.
+
+    Its lower bound is `human_entropy`. NaN if a logit is not finite.
+    """
+    if not np.isfinite(logits).all():
+        return math.nan
+    log_probs = log_softmax(logits.astype(np.float64), axis=1)
+    return float(-(_shares(counts) * log_probs).sum(axis=1).mean())
+
+
+def human_entropy(counts: Int64[np.ndarray, "n k"]) -> float:
+    """Mean entropy of people's choices, in nats: how far they disagree."""
+    return float(entr(_shares(counts)).sum(axis=1).mean())
+
+
+def confusion_correlation(
+    logits: Float[np.ndarray, "n k"],
+    labels: Int[np.ndarray, "n"],
+    counts: Int64[np.ndarray, "n k"],
+) -> float:
+    """Does the model confuse the classes that people confuse? -1 to 1.
+
+    Pearson's correlation over the k (k - 1) pairs of classes between two shares: of the
+    true class's examples that the model takes for the other class, and of people's
+    choices on these examples that name the other class. NaN where either makes no
+    mistakes, or the same share of each.
+    """
+    num_classes = logits.shape[1]
+    people = np.zeros((num_classes, num_classes))
+    np.add.at(people, labels, counts)
+    model = classification.confusion_matrix(logits, labels)
+    off_diagonal = ~np.eye(num_classes, dtype=bool)
+    pairs = np.stack([_shares(matrix)[off_diagonal] for matrix in (model, people)])
+    if (np.ptp(pairs, axis=1) == 0).any():
+        return math.nan
+    return float(np.corrcoef(pairs)[0, 1])
+
+
+def largest_differences(
+    logits: Float[np.ndarray, "n k"],
+    counts: Int64[np.ndarray, "n k"],
+    num_examples: int,
+) -> tuple[Int64[np.ndarray, "m"], Float64[np.ndarray, "m"]]:
+    """Indices of the examples on which model and people differ most, and how far.
+
+    The difference is the total variation distance: half the sum of absolute differences
+    between the probabilities and people's shares; 0 agrees, 1 shares no class. Examples
+    with a logit that is not finite are left out.
+    """
+    finite = np.flatnonzero(np.isfinite(logits).all(axis=1))
+    probabilities = softmax(logits[finite].astype(np.float64), axis=1)
+    differences = np.abs(probabilities - _shares(counts[finite])).sum(axis=1) / 2
+    order = np.argsort(-differences, kind="stable")[:num_examples]
+    return finite[order], differences[order]
+
+
+def summarize(
+    logits: Float[np.ndarray, "n k"],
+    labels: Int[np.ndarray, "n"],
+    counts: Int64[np.ndarray, "n k"],
+) -> dict[str, Any]:
+    """The model's and people's numbers side by side; undefined ones are None.
+
+    Returns:
+      cross_entropy, entropy_of_people, confusion_correlation, accuracy_of_people (of
+      single choices), accuracy_of_majority.
+    """
+    values = {
+        "cross_entropy": human_cross_entropy(logits, counts),
+        "entropy_of_people": human_entropy(counts),
+        "confusion_correlation": confusion_correlation(logits, labels, counts),
+        "accuracy_of_people": float(
+            _shares(counts)[np.arange(len(labels)), labels].mean()
+        ),
+        "accuracy_of_majority": float((counts.argmax(axis=1) == labels).mean()),
+    }
+    return {key: None if math.isnan(x) else x for key, x in values.items()}
+
+
+def _shares(counts: np.ndarray) -> Float64[np.ndarray, "n k"]:
+    """Each row over its sum; rows of zeros stay zero."""
+    totals = counts.sum(axis=1, keepdims=True)
+    return counts / np.maximum(totals, 1)

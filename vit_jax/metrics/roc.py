@@ -1,0 +1,57 @@
+"""Receiver operating characteristic (ROC) curves, each class against all the others."""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import sklearn.metrics
+from jaxtyping import Bool, Float, Int
+from scipy.special import log_softmax
+
+
+@dataclasses.dataclass(frozen=True)
+class RocCurve:
+    """The curve of one class, and the area under it (AUC), all 0 to 1.
+
+    A class that all or none of the split's examples belong to has no curve: its rates
+    are empty and its area is NaN. So it is where logits are not finite.
+    """
+
+    false_positive_rate: Float[np.ndarray, "points"]
+    true_positive_rate: Float[np.ndarray, "points"]
+    auc: float
+
+
+def one_vs_rest(
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+) -> list[RocCurve]:
+    """The ROC curve of each class; examples are ranked by the class's probability.
+
+    Ranks come from float64 log-probabilities: of a confident model's float32
+    probabilities thousands round to 1, which would tie them.
+    """
+    if not np.isfinite(logits).all():
+        return [_NO_CURVE] * logits.shape[1]
+    scores = log_softmax(logits.astype(np.float64), axis=1)
+    return [
+        _curve(labels == index, scores[:, index]) for index in range(logits.shape[1])
+    ]
+
+
+def macro_auc(curves: Sequence[RocCurve]) -> float:
+    """Unweighted mean of the areas that are defined; NaN if none is."""
+    areas = [curve.auc for curve in curves if not math.isnan(curve.auc)]
+    return float(np.mean(areas)) if areas else math.nan
+
+
+def _curve(positive: Bool[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> RocCurve:
+    if positive.all() or not positive.any():
+        return _NO_CURVE
+    false_rate, true_rate, _ = sklearn.metrics.roc_curve(positive, scores)
+    return RocCurve(
+        false_rate, true_rate, float(sklearn.metrics.auc(false_rate, true_rate))
+    )
+
+
+_NO_CURVE = RocCurve(np.empty(0), np.empty(0), math.nan)
