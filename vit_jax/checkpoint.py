@@ -1,0 +1,321 @@
+"""Checkpoints of a run: the newest and the best, saved while training goes on.
+
+Orbax writes to a temporary folder and renames it once it is complete, so whatever kills
+a save leaves the checkpoints before it as they were.
+
+    DIRECTORY/1200/state/_METADATA       names, dtypes, metrics, the caller's metadata
+    DIRECTORY/1200/state/manifest.json   SHA-256 of every file of the state
+    DIRECTORY/1200/state/...             arrays, as a flat dict from name to array
+
+Only arrays and JSON are read, never a pickle, and only into the names, shapes and
+dtypes that the caller expects: a stranger's checkpoint cannot run code.
+"""
+
+import contextlib
+import errno
+import json
+import logging
+import math
+import os
+import pathlib
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import jax
+import orbax.checkpoint as ocp
+
+from vit_jax.errors import UserError
+from vit_jax.manifest import HashedStateHandler, differences, named_leaves, verify
+
+_TEMPORARY = ".orbax-checkpoint-tmp"  # Orbax's suffix of folders that do not count
+
+
+class Checkpoints:
+    """The newest and the best checkpoint of one run.
+
+    Best is the highest accuracy, then the lowest loss, then the earliest step. Without
+    both metrics, or with one that is NaN or infinite, a checkpoint is never the best.
+
+    All are verified when the folder is opened. A damaged one is named in a warning,
+    never restored, and deleted once the next save is complete. With several processes,
+    all make the same calls on a folder that they share.
+    """
+
+    def __init__(self, directory: str | os.PathLike, *, read_only: bool = False):
+        """Opens a folder; unless read_only, creates it and removes interrupted saves.
+
+        Raises:
+          UserError: it cannot be written, or every checkpoint in it is damaged.
+        """
+        self._directory = pathlib.Path(directory).absolute()
+        self._read_only = read_only
+        if not read_only:
+            _require_writable(self._directory)
+            self._remove_leftovers()
+        logging.getLogger("absl").addFilter(_not_from_orbax)
+        self._handler = HashedStateHandler()
+        registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
+        registry.add("state", ocp.args.StandardSave, self._handler)
+        registry.add("state", ocp.args.StandardRestore, self._handler)
+        self._manager = ocp.CheckpointManager(
+            self._directory,
+            options=ocp.CheckpointManagerOptions(
+                create=not read_only,
+                lightweight_initialize=True,  # a damaged file must not stop it
+                preservation_policy=_NewestAndBest(self),
+                # Deleting in place could be cut short and leave half a checkpoint.
+                todelete_subdir=None if read_only else f"deleted{_TEMPORARY}",
+                read_only=read_only,
+            ),
+            handler_registry=registry,
+        )
+        self._ranks: dict[int, tuple[float, float, int] | None] = {}
+        self._damage: dict[int, str] = {}
+        self._bytes_needed = 0
+        self._verify()
+
+    def _verify(self) -> None:
+        for step in self._manager.all_steps():
+            try:
+                verify(self._directory / str(step) / "state")
+                saved = self._saved(step).custom_metadata
+                self._ranks[step] = _rank(step, saved["accuracy"], saved["loss"])
+            except UserError as error:
+                self._damage[step] = str(error)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                self._damage[step] = f"it is not of a training run: {error!r}"
+        for step, damage in self._damage.items():
+            warnings.warn(f"Checkpoint {step} is damaged: {damage}", stacklevel=3)
+        if self._damage and not self.steps():
+            self._manager.close()
+            raise UserError(
+                f"Every checkpoint in {self._directory} is damaged (the newest: "
+                f"{self._damage[max(self._damage)]}); bring the folder back from a "
+                "copy or start again in an empty workdir."
+            )
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def steps(self) -> list[int]:
+        """Steps of the undamaged checkpoints, ascending, with the one being saved."""
+        return sorted(set(self._manager.all_steps()) - set(self._damage))
+
+    @property
+    def latest_step(self) -> int | None:
+        """The newest undamaged checkpoint; None only where nothing was ever saved."""
+        return max(self.steps(), default=None)
+
+    @property
+    def best_step(self) -> int | None:
+        """The best undamaged checkpoint; None if none has finite metrics."""
+        ranked = [step for step in self.steps() if self._ranks.get(step)]
+        return max(ranked, key=self._ranks.__getitem__, default=None)
+
+    def save(
+        self,
+        step: int,
+        state: Any,
+        *,
+        metadata: Mapping[str, Any],
+        accuracy: float | None,
+        loss: float | None,
+    ) -> None:
+        """Starts to save `state`, and returns once its arrays may be donated.
+
+        The first save of a step wins and further ones do nothing: where a step is both
+        evaluated and saved for another reason, save with the metrics first.
+
+        Args:
+          step: not below `latest_step`.
+          state: pytree of arrays, which are saved by name.
+          metadata: what JSON can hold; `restore` returns it.
+          accuracy: 0 to 1, of the evaluation at this step; None if there was none.
+          loss: of the same evaluation.
+
+        Raises:
+          UserError: the disk has no room for this save, or had none for the last one.
+        """
+        if self._read_only:
+            raise ValueError(f"{self._directory} was opened read-only")
+        if step in self.steps():
+            return
+        if step < (self.latest_step or 0):
+            raise ValueError(f"step {step} is below checkpoint {self.latest_step}")
+        custom = {"metadata": metadata, "accuracy": accuracy, "loss": loss}
+        custom = json.loads(json.dumps(custom))  # it is written later: copy it now
+        arrays = named_leaves(state)
+        self.wait()
+        with self._report_full_disk(), jax.transfer_guard("allow"):
+            self._require_space(sum(array.nbytes for array in arrays.values()))
+            if step in self._damage:
+                self._manager.delete(step)
+                del self._damage[step]
+            self._ranks[step] = _rank(step, accuracy, loss)
+            item = ocp.args.StandardSave(arrays, custom_metadata=custom)
+            self._manager.save(step, args=ocp.args.Composite(state=item), force=True)
+
+    def wait(self) -> None:
+        """Blocks until the save in progress is committed.
+
+        Raises:
+          UserError: the disk was full; the checkpoints before it are kept.
+        """
+        with self._report_full_disk():
+            self._manager.wait_until_finished()
+        self._remove_leftovers()
+
+    def close(self) -> None:
+        """Waits for the save in progress, as `wait` does, and stops Orbax's threads."""
+        try:
+            self.wait()
+        finally:
+            self._manager.close()
+
+    def restore(
+        self, which: Literal["latest", "best"] | int, target: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        """(state, metadata) of one checkpoint.
+
+        "latest" is the newest undamaged one. A damaged step is refused, and so is
+        "best" while any is damaged, since that one may have been the best.
+
+        Args:
+          which: "latest", "best" or a step.
+          target: pytree of arrays or ShapeDtypeStructs. The arrays go where their
+            shardings say, whatever devices saved them; without one, to one device.
+
+        Raises:
+          UserError: no such checkpoint, or a damaged one, or one whose arrays differ
+            from the target's in name, shape or dtype (nothing is cast).
+        """
+        self.wait()
+        step = self._choose(which)
+        saved = self._saved(step)
+        targets = named_leaves(target)
+        if different := differences(named_leaves(saved.tree), targets):
+            raise UserError(
+                f"Checkpoint {step} in {self._directory} does not fit the config: "
+                f"{different}; use the config of that run, or another workdir."
+            )
+        device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+        targets = {
+            name: jax.ShapeDtypeStruct(
+                leaf.shape, leaf.dtype, sharding=leaf.sharding or device
+            )
+            for name, leaf in targets.items()
+        }
+        with jax.transfer_guard("allow"):
+            item = ocp.args.StandardRestore(targets)
+            args = ocp.args.Composite(state=item)
+            arrays = self._manager.restore(step, args=args)["state"]
+        leaves = [arrays[name] for name in targets]
+        state = jax.tree.unflatten(jax.tree.structure(target), leaves)
+        return state, saved.custom_metadata["metadata"]
+
+    def _choose(self, which: str | int) -> int:
+        damaged = [s for s in self._manager.all_steps() if s in self._damage]
+        if damaged and which in ("best", *damaged):
+            step = damaged[-1] if which == "best" else which
+            raise UserError(
+                f"Checkpoint {step} is damaged ({self._damage[step]})"
+                f"{' and may have been the best' * (which == 'best')}; choose from the "
+                f"intact ones by number: {self.steps()}."
+            )
+        step = {"latest": self.latest_step, "best": self.best_step}.get(which, which)
+        if step not in self.steps():
+            raise UserError(
+                f"{self._directory} has no checkpoint {which!r}; choose from "
+                f"{self.steps()} by number, or train first."
+            )
+        return step
+
+    def _saved(self, step: int) -> Any:
+        """Orbax's description of a checkpoint: shapes, dtypes and JSON, no arrays."""
+        return self._handler.metadata(self._manager.directory / str(step) / "state")
+
+    def _require_space(self, num_bytes: int) -> None:
+        self._bytes_needed = num_bytes + num_bytes // 20 + 2**20  # and what is no array
+        if shutil.disk_usage(self._directory).free < self._bytes_needed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _remove_leftovers(self) -> None:
+        if not self._read_only and jax.process_index() == 0:
+            for folder in self._directory.glob(f"*{_TEMPORARY}"):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _report_full_disk(self) -> Iterator[None]:
+        """Clears a failed save, and makes any form of "disk full" a UserError."""
+        try:
+            yield
+        except Exception as error:
+            free = shutil.disk_usage(self._directory).free
+            self._remove_leftovers()
+            self._manager.reload()  # Orbax already forgot what it meant to delete
+            if not _is_disk_full(error):
+                raise
+            raise UserError(
+                f"The disk of {self._directory} is full: a checkpoint needs "
+                f"{self._bytes_needed:,} bytes in a few dozen files, and {free:,} "
+                "bytes are free now; make room and rerun the same command (checkpoints "
+                f"kept: {self.steps()})."
+            ) from error
+
+
+class _NewestAndBest:
+    """Orbax's preservation policy that asks `Checkpoints`, which knows of damage."""
+
+    def __init__(self, checkpoints: Checkpoints):
+        self._checkpoints = checkpoints
+
+    def should_preserve(self, infos: Sequence[Any], *, context: Any) -> list[bool]:
+        # Two of the newest: one to fall back to where the best is the newest, too.
+        kept = (*self._checkpoints.steps()[-2:], self._checkpoints.best_step)
+        return [info.step in kept for info in infos]
+
+
+def _rank(
+    step: int, accuracy: float | None, loss: float | None
+) -> tuple[float, float, int] | None:
+    """A tuple that is larger for a better checkpoint."""
+    if accuracy is None or loss is None:
+        return None
+    if not (math.isfinite(accuracy) and math.isfinite(loss)):
+        return None
+    return accuracy, -loss, -step
+
+
+def _require_writable(directory: pathlib.Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"Checkpoints cannot be written to {directory} ({error.strerror}); choose "
+            "another workdir."
+        ) from error
+
+
+def _is_disk_full(error: BaseException | None) -> bool:
+    """Whether a full disk or quota is at the root; TensorStore tells it as text."""
+    numbers = (errno.ENOSPC, errno.EDQUOT)
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in numbers:
+            return True
+        if any(os.strerror(number) in str(error) for number in numbers):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _not_from_orbax(record: logging.LogRecord) -> bool:
+    """Drops Orbax's log: its errors are raised too, and the rest is not the user's."""
+    return f"{os.sep}orbax{os.sep}" not in record.pathname

@@ -1,0 +1,115 @@
+"""What a checkpoint must hold: the files that were saved, and the expected arrays.
+
+Orbax 0.12 restores a flipped bit as if nothing had happened, and casts to the dtype it
+is asked for. So every checkpoint has a manifest with the SHA-256 of its files. It is
+written inside Orbax's temporary folder, before the rename that commits it: no kill can
+leave a checkpoint without its manifest.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import jax
+import orbax.checkpoint as ocp
+
+from vit_jax.errors import UserError
+
+_NAME = "manifest.json"
+
+
+class HashedStateHandler(ocp.StandardCheckpointHandler):
+    """Orbax's handler of array trees, which also writes the manifest."""
+
+    def finalize(self, directory: os.PathLike) -> None:
+        """Called by Orbax, on the first process only, once all files are written."""
+        super().finalize(directory)
+        write_manifest(pathlib.Path(directory))
+
+
+def write_manifest(folder: pathlib.Path) -> None:
+    """Hashes every file below `folder` and flushes all of it to the disk."""
+    digests = {}
+    for name, path in sorted(_files(folder).items()):
+        with path.open("rb") as file:
+            digests[name] = _sha256(file)
+            os.fsync(file.fileno())  # or a power cut could empty a committed file
+    with (folder / _NAME).open("w") as file:
+        json.dump({"sha256": digests}, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def verify(folder: pathlib.Path) -> None:
+    """Compares the files below `folder` with its manifest.
+
+    Raises:
+      UserError: one is missing, unreadable or different, as the message says; a folder
+        without a manifest was not written by this program, or lost it.
+    """
+    # Only files found below the folder are opened, whatever names a manifest holds.
+    present = _files(folder)
+    try:
+        digests = dict(json.loads(present[_NAME].read_bytes())["sha256"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(f"{folder / _NAME} is missing or cannot be read") from None
+    for name, digest in digests.items():
+        if name not in present:
+            raise UserError(f"{folder / name} is missing")
+        try:
+            with present[name].open("rb") as file:
+                intact = _sha256(file) == digest
+        except OSError as error:
+            raise UserError(f"{folder / name} cannot be read ({error})") from error
+        if not intact:
+            raise UserError(f"{folder / name} differs from its SHA-256")
+
+
+def named_leaves(tree: Any) -> dict[str, Any]:
+    """Leaves by name, as "params/head/kernel"; None and empty nodes have none."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    named = {
+        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
+        for path, leaf in leaves
+    }
+    if len(named) < len(leaves):
+        raise ValueError("two leaves of the state have the same name")
+    return named
+
+
+def differences(saved: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
+    """What `saved` lacks, has too much, or has in another shape or dtype; else ''."""
+
+    def describe(leaf: Any) -> str:
+        return f"{leaf.dtype}{list(leaf.shape)}"
+
+    parts = {
+        "missing": expected.keys() - saved.keys(),
+        "not expected": saved.keys() - expected.keys(),
+        "different": {
+            f"{name} is {describe(saved[name])} instead of {describe(expected[name])}"
+            for name in saved.keys() & expected.keys()
+            if describe(saved[name]) != describe(expected[name])
+        },
+    }
+    return "; ".join(
+        f"{label}: {', '.join(sorted(names)[:5])}"
+        + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        for label, names in parts.items()
+        if names
+    )
+
+
+def _files(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+    return {
+        path.relative_to(folder).as_posix(): path
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def _sha256(file: BinaryIO) -> str:
+    return hashlib.file_digest(file, "sha256").hexdigest()
