@@ -36,3 +36,46 @@ def cifar10_dir() -> pathlib.Path:
 def cifar100_dir() -> pathlib.Path:
     """CIFAR-100 in the official binary layout."""
     return _data_dir("CIFAR100_DIR")
+
+
+@pytest.fixture(scope="session")
+def tiny_config():
+    """A function from changed settings to a config that trains in seconds."""
+    from vit_jax.config import make_config, set_value
+
+    def make(**changes):
+        config = make_config(
+            {
+                "num_steps": 6,
+                "batch_size": 16,
+                "eval_batch_size": 120,
+                "eval_every": "3 steps",
+                "checkpoint_every": "3 steps",
+                "log_every": "2 steps",
+                "num_devices": 1,
+                "data": {"source": "digits", "name": "digits", "validation": 100},
+                "augment": {"crop_padding_pixels": 1, "flip": "none"},
+                "model": {
+                    "name": "vit",
+                    "patch_size": 4,
+                    "width": 16,
+                    "depth": 1,
+                    "num_heads": 2,
+                },
+                "schedule": {"warmup": "2 steps"},
+            }
+        )
+        for key, value in changes.items():
+            set_value(config, key.replace("__", "."), value)
+        return config
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tiny_config, tmp_path_factory):
+    """(folder, results) of a finished run of 6 steps; not to be changed."""
+    from vit_jax.train import train_and_evaluate
+
+    workdir = tmp_path_factory.mktemp("runs") / "tiny"
+    return workdir, train_and_evaluate(tiny_config(), workdir)

@@ -116,7 +116,7 @@ def muon_dimensions(params: Any) -> Any:
             return None
         if names[-2] == "qkv":  # [width, 3, heads, head width]
             return MuonDimensionNumbers(0, (2, 3))
-        if names[-2] == "out":  # [heads, head width, width]
+        if leaf.ndim == 3:  # attention's output, [heads, head width, width]
             return MuonDimensionNumbers((0, 1), 2)
         return MuonDimensionNumbers(0, 1) if leaf.ndim == 2 else None
 

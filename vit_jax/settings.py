@@ -63,6 +63,12 @@ def _number(
     return Field(default, meaning, allowed + (" or None" if optional else ""), convert)
 
 
+def _share(
+    default: float | None, meaning: str, below_one: bool = False, optional: bool = False
+):
+    return _number(default, meaning, 0.0, 1.0, below_one, optional)
+
+
 def _choice(default: str | None, meaning: str, *options: str | None):
     def convert(value):
         if value not in options:
@@ -91,10 +97,8 @@ def _text(default: str, meaning: str):
     return Field(default, meaning, "text", convert)
 
 
-def _duration(default: str | float | None, meaning: str, optional: bool = False):
+def _duration(default: str, meaning: str):
     def convert(value):
-        if value is None and optional:
-            return None
         try:
             parse_duration(value)
         except UserError as error:
@@ -102,16 +106,15 @@ def _duration(default: str | float | None, meaning: str, optional: bool = False)
         return value
 
     allowed = 'a duration such as "5 epochs", "300 steps", "10%" or 5 (epochs)'
-    return Field(default, meaning, allowed + (" or None" if optional else ""), convert)
+    return Field(default, meaning, allowed, convert)
 
 
-def _numbers(default: Sequence[float] | None, meaning: str, above: float | None = None):
+def _numbers(default: Sequence[float] | None, meaning: str, above: float = -math.inf):
     def convert(value):
         if value is None:
             return None
         numbers = tuple(float(x) for x in value)
-        low = -math.inf if above is None else above
-        if not numbers or not all(low < x < math.inf for x in numbers):
+        if not numbers or not all(above < x < math.inf for x in numbers):
             raise ValueError
         return numbers
 
@@ -187,7 +190,7 @@ FIELDS: dict[str, Field] = {
         None, "Side in pixels that folder images are resized to.", 1, optional=True
     ),
     "data.mean": _numbers(None, "Channel means, 0 to 1; None: the dataset's."),
-    "data.std": _numbers(None, "Channel deviations, 0 to 1; None: the dataset's.", 0),
+    "data.std": _numbers(None, "Channel deviations, 0 to 1; None: the dataset's.", 0.0),
     # ---- augmentation, on the device, training only
     "augment.crop": _choice(
         "pad",
@@ -220,22 +223,16 @@ FIELDS: dict[str, Field] = {
     ),
     "augment.randaugment_num_ops": _integer(2, "Operations per image.", 1),
     "augment.randaugment_magnitude": _integer(9, "Bin of 31, 0 (none) to 30."),
-    "augment.erase_prob": _number(0.0, "Chance of erasing a rectangle.", 0.0, 1.0),
+    "augment.erase_prob": _share(0.0, "Chance of erasing a rectangle."),
     "augment.erase_fill": _choice("zero", "What the rectangle holds.", "zero", "noise"),
     "augment.mixup_alpha": _number(0.0, "MixUp's Beta(alpha, alpha); 0: off."),
     "augment.cutmix_alpha": _number(0.0, "CutMix's Beta(alpha, alpha); 0: off."),
-    "augment.mix_prob": _number(1.0, "Chance that a batch or image is mixed.", 0, 1),
-    "augment.mix_switch_prob": _number(
-        0.5, "Chance of CutMix, where both are on.", 0.0, 1.0
-    ),
+    "augment.mix_prob": _share(1.0, "Chance that a batch or image is mixed."),
+    "augment.mix_switch_prob": _share(0.5, "Chance of CutMix, where both are on."),
     "augment.mix_per": _choice("batch", "One draw for each.", "batch", "image"),
     "augment.mix_until": _duration("100%", "When mixing is switched off."),
-    "augment.label_smoothing": _number(
-        0.0,
-        "Share of each target spread evenly over the classes.",
-        0,
-        1,
-        open_high=True,
+    "augment.label_smoothing": _share(
+        0.0, "Share of each target spread evenly over the classes.", below_one=True
     ),
     # ---- model
     "model.name": _text("vit", "A row of vit_jax.models.MODELS."),
@@ -270,39 +267,28 @@ FIELDS: dict[str, Field] = {
     ),
     "model.final_norm": _switch(None, f"LayerNorm before the head. {_MODEL}", True),
     "model.patch_norm": _switch(None, f"LayerNorm on embedded patches. {_MODEL}", True),
-    "model.dropout": _number(
+    "model.dropout": _share(
         None,
         f"After attention's projection and both MLP layers. {_MODEL}",
-        0,
-        1,
-        open_high=True,
+        below_one=True,
         optional=True,
     ),
-    "model.embedding_dropout": _number(
+    "model.embedding_dropout": _share(
+        None, f"After positions are added. {_MODEL}", below_one=True, optional=True
+    ),
+    "model.attention_dropout": _share(
+        None, f"On attention weights. {_MODEL}", below_one=True, optional=True
+    ),
+    "model.mlp_output_dropout": _share(
         None,
-        f"After positions are added. {_MODEL}",
-        0,
-        1,
-        open_high=True,
+        f"Once more on each MLP sublayer's output. {_MODEL}",
+        below_one=True,
         optional=True,
     ),
-    "model.attention_dropout": _number(
-        None, f"On attention weights. {_MODEL}", 0, 1, open_high=True, optional=True
-    ),
-    "model.mlp_output_dropout": _number(
-        None,
-        f"Once more on each MLP sublayer's output (system D). {_MODEL}",
-        0,
-        1,
-        open_high=True,
-        optional=True,
-    ),
-    "model.drop_path": _number(
+    "model.drop_path": _share(
         None,
         f"Stochastic depth of the last block, linear from 0. {_MODEL}",
-        0,
-        1,
-        open_high=True,
+        below_one=True,
         optional=True,
     ),
     "model.layer_scale": _number(
@@ -341,10 +327,10 @@ FIELDS: dict[str, Field] = {
     # ---- optimizer
     "optim.name": _choice("adamw", "", "adamw", "adam", "sgd", "muon"),
     "optim.learning_rate": _number(1e-3, "The schedule's peak."),
-    "optim.b1": _number(0.9, "Adam's first moment.", 0, 1, open_high=True),
-    "optim.b2": _number(0.999, "Adam's second moment.", 0, 1, open_high=True),
+    "optim.b1": _share(0.9, "Adam's first moment.", below_one=True),
+    "optim.b2": _share(0.999, "Adam's second moment.", below_one=True),
     "optim.eps": _number(1e-8, "Adam's denominator."),
-    "optim.momentum": _number(0.9, "SGD's and Muon's.", 0, 1, open_high=True),
+    "optim.momentum": _share(0.9, "SGD's and Muon's.", below_one=True),
     "optim.nesterov": _switch(False, "SGD's form of momentum."),
     "optim.weight_decay": _number(
         0.05, "adamw, muon: decoupled; sgd: added to the gradient; adam: must be 0."
@@ -355,22 +341,16 @@ FIELDS: dict[str, Field] = {
     "optim.muon_learning_rate": _number(0.02, "Muon's peak, for the blocks' matrices."),
     "optim.clip_norm": _number(0.0, "Largest global norm of the gradient; 0: off."),
     "optim.accumulate_steps": _integer(1, "Slices each batch is computed in.", 1),
-    "optim.ema_decay": _number(
-        0.0,
-        "Of the parameters' moving average, per step; 0: off.",
-        0,
-        1,
-        open_high=True,
+    "optim.ema_decay": _share(
+        0.0, "Of the parameters' moving average, per step; 0: off.", below_one=True
     ),
     # ---- schedule
     "schedule.name": _choice(
         "warmup_cosine", "", "warmup_cosine", "linear", "constant", "plateau"
     ),
     "schedule.warmup": _duration("5 epochs", "Linear rise from 0 to the peak."),
-    "schedule.floor": _number(
-        0.0, "Final rate over peak, of cosine and linear.", 0.0, 1.0
-    ),
-    "schedule.plateau_factor": _number(0.5, "Multiplies the rate on a plateau.", 0, 1),
+    "schedule.floor": _share(0.0, "Final rate over peak, of cosine and linear."),
+    "schedule.plateau_factor": _share(0.5, "Multiplies the rate on a plateau."),
     "schedule.plateau_patience": _integer(
         3, "Evaluations without a lower val loss.", 1
     ),
@@ -379,8 +359,8 @@ FIELDS: dict[str, Field] = {
     "early_stopping.patience": _integer(
         0, "Evaluations without a better val accuracy; 0: off."
     ),
-    "early_stopping.target": _number(
-        None, "Val accuracy at which to stop; None: off.", 0, 1, optional=True
+    "early_stopping.target": _share(
+        None, "Val accuracy at which to stop; None: off.", optional=True
     ),
-    "early_stopping.after": _duration(0, "Never stop before this."),
+    "early_stopping.after": _duration("0 steps", "Never stop before this."),
 }

@@ -20,14 +20,15 @@ class TrainState:
     """Everything that training changes. No random key: see `rng.key_for`.
 
     Attributes:
-      step: optimizer steps done, int32.
+      step: optimizer steps done, int32 scalar.
       params: float32 parameters.
       batch_stats: BatchNorm's running statistics; {} for models without.
       ema_params: moving average of `params`, or None when it is switched off.
       opt_state: the optimizer's.
     """
 
-    step: Int[Array, ""]
+    # Any, since JAX rebuilds the state with shapes or shardings in place of arrays.
+    step: Any
     params: Any
     batch_stats: Any
     ema_params: Any
@@ -154,7 +155,7 @@ def train_step(
     if ema_params is not None:
         decay = jnp.minimum(ema_decay, (1.0 + step) / (10.0 + step))
         ema_params = optax.incremental_update(params, ema_params, 1.0 - decay)
-    metrics["grad_norm"] = optax.global_norm(grads)
+    metrics["grad_norm"] = optax.tree.norm(grads)
     metrics["learning_rate"] = jnp.float32(schedule(step)) * lr_scale
     next_state = TrainState(step + 1, params, batch_stats, ema_params, opt_state)
     return next_state, metrics

@@ -1,0 +1,71 @@
+"""One device against eight: the same training, beyond rounding."""
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax import mesh as meshes
+from vit_jax.errors import UserError
+from vit_jax.train import train_and_evaluate
+
+
+def test_a_mesh_has_the_devices_asked_for():
+    assert meshes.make_mesh(0).size == jax.device_count() == 8
+    assert meshes.make_mesh(3).size == 3
+    with pytest.raises(UserError, match="9.*8"):
+        meshes.make_mesh(9)
+
+
+@pytest.mark.parametrize(
+    "batch_size, parts, words",
+    [(100, 8, "96 or 104"), (5, 8, "use 8"), (10, 4, "8 or 12")],
+)
+def test_batch_sizes_that_cannot_be_divided(batch_size, parts, words):
+    with pytest.raises(UserError, match=words) as refusal:
+        meshes.check_batch_size("batch_size", batch_size, parts)
+    assert str(batch_size) in str(refusal.value) and str(parts) in str(refusal.value)
+    meshes.check_batch_size("batch_size", 8 * parts, parts)
+
+
+def test_put_copies_or_divides():
+    mesh = meshes.make_mesh(4)
+    array = np.arange(8.0)
+    whole = meshes.put(array, meshes.replicated(mesh))
+    parts = meshes.put(array, meshes.split_batch(mesh))
+    assert [s.data.shape for s in whole.addressable_shards] == [(8,)] * 4
+    assert [s.data.tolist() for s in parts.addressable_shards] == [
+        [0, 1], [2, 3], [4, 5], [6, 7]
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def resnet_config(tiny_config):
+    """BatchNorm is what would see its device's share of the batch only."""
+    return lambda **changes: tiny_config(
+        model__name="resnet18", model__width=4, model__patch_size=None,
+        model__depth=None, model__num_heads=None, num_steps=3,
+        data__train_per_class=20, optim__name="sgd", log_every="1 steps", **changes,
+    )  # fmt: skip
+
+
+def train_losses(folder):
+    from vit_jax.folder import RunFolder
+
+    records = RunFolder(folder).read_metrics()
+    return [record["loss"] for record in records if record["split"] == "train"]
+
+
+def test_eight_devices_train_as_one_does(resnet_config, tmp_path):
+    results = [
+        train_and_evaluate(resnet_config(num_devices=n), tmp_path / f"on{n}")
+        for n in (1, 8)
+    ]
+    losses = [train_losses(tmp_path / f"on{n}") for n in (1, 8)]
+    assert len(losses[0]) == 3
+    # Sums over the batch are taken in another order: float32 rounding, no more.
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert results[0]["test"]["num_examples"] == results[1]["test"]["num_examples"]
+    assert results[0]["test"]["loss"] == pytest.approx(
+        results[1]["test"]["loss"], rel=1e-3
+    )
+    assert results[1]["num_devices"] == 8

@@ -1,0 +1,213 @@
+"""Interrupted anywhere and resumed, a run ends with the bits of one that was not."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax.data import batches
+from vit_jax.errors import UserError
+from vit_jax.folder import RunFolder
+from vit_jax.runs import load_run
+from vit_jax.signals import Interrupted
+from vit_jax.train import train_and_evaluate
+
+VIT = {
+    "model__dropout": 0.1, "model__drop_path": 0.1, "optim__ema_decay": 0.9,
+    "augment__mixup_alpha": 0.2, "augment__cutmix_alpha": 1.0,
+    "augment__flip": "alternating", "optim__accumulate_steps": 2,
+    "optim__clip_norm": 1.0, "eval_every": "2 steps",
+}  # fmt: skip
+RESNET = {
+    "model__name": "resnet18", "model__width": 4, "model__patch_size": None,
+    "model__depth": None, "model__num_heads": None, "optim__name": "sgd",
+    "schedule__name": "plateau", "schedule__plateau_patience": 1,
+    "schedule__plateau_min_delta": 0.5, "eval_every": "1 steps", "num_steps": 4,
+}  # fmt: skip
+
+
+@pytest.fixture
+def interrupt_after_one_step(monkeypatch):
+    """A function after which a real signal arrives during a run's first step."""
+
+    def arm(number):
+        original, calls = batches.train_indices, []
+
+        def draw(*arguments):
+            calls.append(arguments)
+            if len(calls) == 2:  # the first call is for compilation
+                signal.raise_signal(number)
+            return original(*arguments)
+
+        monkeypatch.setattr(batches, "train_indices", draw)
+
+    yield arm
+    monkeypatch.undo()
+
+
+def newest(workdir):
+    run = load_run(workdir, "latest")
+    return run.step, run.variables
+
+
+def assert_identical(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.mark.parametrize("changes", [VIT, RESNET], ids=["vit", "resnet"])
+def test_resume_at_every_step_is_exact(
+    tiny_config, tmp_path, monkeypatch, interrupt_after_one_step, changes
+):
+    config = tiny_config(**changes)
+    whole = train_and_evaluate(config, tmp_path / "whole")
+    for step in range(1, config.num_steps):
+        with monkeypatch.context(), pytest.raises(Interrupted) as interruption:
+            interrupt_after_one_step(signal.SIGTERM)
+            train_and_evaluate(config, tmp_path / "pieces")
+        monkeypatch.undo()
+        assert interruption.value.step == step
+        assert interruption.value.exit_status == 143
+        assert newest(tmp_path / "pieces")[0] == step
+    pieces = train_and_evaluate(config, tmp_path / "pieces")
+    assert_identical(newest(tmp_path / "whole"), newest(tmp_path / "pieces"))
+    for results in (whole, pieces):
+        assert results.pop("train_seconds") > 0
+        assert results.pop("images_per_second") > 0
+    assert whole == pieces
+    logged = [RunFolder(tmp_path / name).read_metrics() for name in ("whole", "pieces")]
+    val = [
+        [(r["step"], r["loss"]) for r in records if r["split"] == "val"]
+        for records in logged
+    ]
+    assert val[0] == val[1]
+
+
+def test_a_finished_run_is_not_trained_again(tiny_run, tiny_config):
+    workdir, results = tiny_run
+    before = newest(workdir)
+    again = train_and_evaluate(tiny_config(), workdir)
+    assert again == results
+    assert_identical(before, newest(workdir))
+
+
+def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
+    workdir, _ = tiny_run
+    with pytest.raises(UserError) as refusal:
+        train_and_evaluate(
+            tiny_config(model__depth=2, optim__learning_rate=0.5), workdir
+        )
+    for words in (
+        "model.depth: 1 -> 2",
+        "optim.learning_rate: 0.001 -> 0.5",
+        "--resume_with_changes",
+    ):
+        assert words in str(refusal.value)
+
+
+def test_a_run_can_be_made_longer(tiny_config, tmp_path):
+    train_and_evaluate(tiny_config(num_steps=3), tmp_path)
+    results = train_and_evaluate(
+        tiny_config(num_steps=4), tmp_path, resume_with_changes=True
+    )
+    assert results["num_steps"] == 4
+    assert RunFolder(tmp_path).read("config")["num_steps"] == 4
+    assert len(RunFolder(tmp_path).read("environment")["earlier_starts"]) == 1
+
+
+def test_early_stopping_ends_a_run_and_stays_ended(tiny_config, tmp_path):
+    config = tiny_config(
+        num_steps=30, eval_every="2 steps", early_stopping__patience=1,
+        early_stopping__after="4 steps", optim__learning_rate=0.0,
+    )  # fmt: skip
+    results = train_and_evaluate(config, tmp_path)
+    # Nothing is learned, so the second evaluation is no better than the first.
+    assert results["num_steps"] == 4
+    assert train_and_evaluate(config, tmp_path)["num_steps"] == 4
+
+
+def test_a_loss_that_is_not_finite_stops_and_keeps_the_best(tiny_config, tmp_path):
+    train_and_evaluate(tiny_config(optim__name="sgd", num_steps=2), tmp_path)
+    best = load_run(tmp_path)
+    exploding = tiny_config(
+        optim__name="sgd", optim__learning_rate=1e30, num_steps=12,
+        checkpoint_every="2 steps", log_every="1 steps", schedule__name="constant",
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"loss is (nan|inf) in steps \d+ to \d+"):
+        train_and_evaluate(exploding, tmp_path, resume_with_changes=True)
+    after = load_run(tmp_path)
+    assert after.step == best.step
+    assert_identical(after.variables, best.variables)
+
+
+def command(workdir, *arguments):
+    return [
+        sys.executable, "-m", "vit_jax.main", "--config=configs/vit_digits.py",
+        f"--workdir={workdir}", "--config.model.depth=1", "--config.model.width=16",
+        "--config.num_steps=400", "--config.eval_every=100 steps",
+        "--config.checkpoint_every=25 steps", "--config.log_every=10 steps",
+        "--config.batch_size=16", *arguments,
+    ]  # fmt: skip
+
+
+def start(workdir, *arguments):
+    return subprocess.Popen(
+        command(workdir, *arguments),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
+    )
+
+
+def wait_for_step(workdir, step, process):
+    """Returns when a line of metrics.jsonl has reached `step`."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and process.poll() is None:
+        if any(r["step"] >= step for r in RunFolder(workdir).read_metrics()):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"never reached step {step}: {process.communicate()}")
+
+
+def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_path):
+    """kill -9, SIGTERM and Ctrl-C at whatever moment, against one that ran through."""
+    whole = start(tmp_path / "whole")
+    pieces = tmp_path / "pieces"
+    for number, status, at in (
+        (signal.SIGKILL, -9, 30), (signal.SIGTERM, 143, 120), (signal.SIGINT, 130, 200)
+    ):  # fmt: skip
+        process = start(pieces)
+        wait_for_step(pieces, at, process)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == status, errors
+        if status > 0:
+            saved = int(
+                re.search(r"saved step (\d+); rerun the same command", errors)[1]
+            )
+            assert newest(pieces)[0] == saved >= at
+        assert "Traceback" not in errors
+    for process, workdir in ((whole, tmp_path / "whole"), (start(pieces), pieces)):
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors
+        assert newest(workdir)[0] == 400
+    assert_identical(newest(tmp_path / "whole"), newest(pieces))
+    environment = json.loads((pieces / "environment.json").read_text())
+    assert len(environment["earlier_starts"]) == 3
+
+
+def test_a_second_signal_ends_at_once_and_leaves_the_checkpoint(tmp_path):
+    process = start(tmp_path, "--config.checkpoint_every=10 steps")
+    wait_for_step(tmp_path, 30, process)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode in (143, 130)
+    assert newest(tmp_path)[0] >= 10

@@ -1,0 +1,157 @@
+"""The train step alone: its first metrics, its randomness, accumulation and averages."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vit_jax import data, experiment, steps
+from vit_jax import mesh as meshes
+
+
+@pytest.fixture(scope="module")
+def splits(tiny_config):
+    return data.load(tiny_config().data)
+
+
+_BUILT = {}
+
+
+def one_step(config, splits, num_steps=1, lr_scale=1.0, seed=None):
+    """(state, metrics) after `num_steps` on the same first batch."""
+    name = config.to_json()
+    if name not in _BUILT:
+        built = experiment.make_experiment(config, splits)
+        _BUILT[name] = built, jax.jit(built.train_step), built.init_state()
+    built, step, state = _BUILT[name]
+    train = splits["train"]
+    indices = np.arange(config.batch_size, dtype=np.int32)
+    batch = {
+        "images": train.images[indices],
+        "labels": train.labels[indices],
+        "indices": indices,
+        "epochs": np.zeros_like(indices),
+    }
+    batch = meshes.put(batch, meshes.split_batch(built.mesh))
+    key = built.root_key if seed is None else jax.random.key(seed)
+    metrics = {}
+    for _ in range(num_steps):
+        state, metrics = step(state, batch, key, jnp.float32(lr_scale))
+    return state, {name: float(value) for name, value in metrics.items()}
+
+
+def assert_close(a, b, **tolerance):
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, **tolerance), a, b)
+
+
+def largest_difference(a, b):
+    differences = jax.tree.map(lambda x, y: float(jnp.abs(x - y).max()), a, b)
+    return max(jax.tree.leaves(differences))
+
+
+def test_golden_first_step(tiny_config, splits):
+    _, metrics = one_step(tiny_config(augment__crop="none"), splits)
+    golden = {
+        "loss": 2.304242,
+        "accuracy": 0.125,
+        "grad_norm": 0.597425,
+        "learning_rate": 0.0,
+    }
+    assert metrics == pytest.approx(golden, rel=1e-4), (
+        "The first step's metrics moved. If initialisation, data order, augmentation or "
+        "loss were changed on purpose, check that the change does what it should, say so "
+        "in the commit, and put the new numbers here. Otherwise it is a bug."
+    )
+
+
+def test_the_same_key_gives_the_same_bits_and_another_does_not(tiny_config, splits):
+    config = tiny_config(model__dropout=0.1)
+    first, _ = one_step(config, splits, num_steps=2)
+    again, _ = one_step(config, splits, num_steps=2)
+    assert largest_difference(first.params, again.params) == 0
+    other, _ = one_step(config, splits, num_steps=2, seed=1)
+    assert largest_difference(first.params, other.params) > 0
+
+
+def test_each_step_draws_anew(tiny_config, splits):
+    """Without learning, only dropout can change the loss from one step to the next."""
+    losses = [
+        one_step(
+            tiny_config(augment__crop="none", model__dropout=rate), splits, n, 0.0
+        )[1]["loss"]
+        for n, rate in ((1, 0.5), (2, 0.5), (1, 0.0), (2, 0.0))
+    ]
+    assert losses[0] != losses[1]
+    assert losses[2] == losses[3]
+
+
+@pytest.mark.parametrize("slices", [2, 4])
+def test_accumulation_gives_the_gradient_of_the_whole_batch(
+    tiny_config, splits, slices
+):
+    plain = functools.partial(tiny_config, augment__crop="none", optim__clip_norm=1.0)
+    whole, metrics = one_step(plain(), splits, num_steps=2)
+    sliced, sliced_metrics = one_step(
+        plain(optim__accumulate_steps=slices), splits, num_steps=2
+    )
+    assert sliced_metrics == pytest.approx(metrics, rel=1e-4)
+    assert_close(whole.params, sliced.params, rtol=1e-3, atol=1e-5)
+
+
+def test_ema_follows_the_parameters(tiny_config, splits):
+    config = tiny_config(optim__ema_decay=0.9, schedule__warmup="0 steps")
+    start, _ = one_step(config, splits, num_steps=0)
+    assert_close(start.ema_params, start.params, rtol=1e-6)
+    first, _ = one_step(config, splits, num_steps=1)
+    # At step 0 the decay is at most (1 + 0) / (10 + 0).
+    expected = jax.tree.map(lambda a, b: 0.1 * a + 0.9 * b, start.params, first.params)
+    assert_close(first.ema_params, expected, rtol=1e-5, atol=1e-7)
+    assert first.variables["params"] is first.ema_params
+    without, _ = one_step(tiny_config(), splits)
+    assert without.ema_params is None
+    assert without.variables["params"] is without.params
+
+
+def test_lr_scale_scales_the_update_exactly(tiny_config, splits):
+    config = tiny_config(schedule__warmup="0 steps")
+    start, _ = one_step(config, splits, num_steps=0)
+    full, metrics = one_step(config, splits)
+    half, half_metrics = one_step(config, splits, lr_scale=0.5)
+    middle = jax.tree.map(lambda a, b: (a + b) / 2, start.params, full.params)
+    assert_close(half.params, middle, rtol=1e-5, atol=1e-7)
+    assert half_metrics["learning_rate"] == metrics["learning_rate"] / 2
+
+
+def test_clipping_bounds_the_update_and_reports_the_norm_before(tiny_config, splits):
+    settings = {
+        "optim__name": "sgd", "optim__learning_rate": 1.0, "optim__momentum": 0.0,
+        "optim__weight_decay": 0.0, "schedule__warmup": "0 steps",
+    }  # fmt: skip
+    start, _ = one_step(tiny_config(**settings), splits, num_steps=0)
+    clipped, metrics = one_step(tiny_config(optim__clip_norm=0.01, **settings), splits)
+    moved = jax.tree.map(jnp.subtract, clipped.params, start.params)
+    norm = np.sqrt(sum(float((x**2).sum()) for x in jax.tree.leaves(moved)))
+    assert metrics["grad_norm"] > 0.1
+    assert norm == pytest.approx(0.01, rel=1e-3)
+
+
+def test_batchnorm_statistics_are_updated(tiny_config, splits):
+    config = tiny_config(
+        model__name="resnet18", model__width=4, model__patch_size=None,
+        model__depth=None, model__num_heads=None,
+    )  # fmt: skip
+    start, _ = one_step(config, splits, num_steps=0)
+    after, metrics = one_step(config, splits)
+    assert largest_difference(start.batch_stats, after.batch_stats) > 0
+    assert after.batch_stats == after.variables["batch_stats"]
+    assert np.isfinite(metrics["loss"])
+
+
+def test_loss_by_hand():
+    logits = jnp.log(jnp.array([[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]]))
+    targets = jnp.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
+    loss, metrics = steps.loss_and_metrics(logits, targets)
+    assert float(loss) == pytest.approx((np.log(2) + np.log(10)) / 2)
+    assert float(metrics["accuracy"]) == 0.5
