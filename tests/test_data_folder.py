@@ -1,0 +1,199 @@
+"""Folders of image files, in order and out of it."""
+
+import logging
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vit_jax.data import from_folder
+from vit_jax.data.image_files import (
+    MAX_PIXELS,
+    UnreadableImageError,
+    read_image,
+    resize_image,
+)
+from vit_jax.errors import UserError
+
+COLORS = {"blue": (10, 20, 200), "red": (200, 20, 10)}
+
+
+def save(path, color, size=(6, 6), mode="RGB"):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, color).convert(mode).save(path)
+
+
+@pytest.fixture
+def splits(tmp_path):
+    """train/ and test/ with two classes; every image has the color of its class."""
+    for name, color in COLORS.items():
+        for i, suffix in enumerate(("png", "bmp", "webp")):
+            save(tmp_path / "train" / name / f"{i}.{suffix}", color)
+        save(tmp_path / "test" / name / "0.png", color)
+    return tmp_path
+
+
+def test_train_and_test(splits):
+    parts = from_folder.load(str(splits))
+    assert set(parts) == {"train", "test"}
+    assert len(parts["train"]) == 6 and len(parts["test"]) == 2
+    for part in parts.values():
+        assert part.class_names == ("blue", "red")
+        assert part.images.shape[1:] == (6, 6, 3)
+    np.testing.assert_array_equal(parts["train"].labels, [0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(parts["train"].images[0, 0, 0], COLORS["blue"])
+    np.testing.assert_array_equal(parts["test"].images[1, 5, 5], COLORS["red"])
+
+
+def test_val_stands_in_for_test(splits):
+    (splits / "test").rename(splits / "val")
+    assert set(from_folder.load(str(splits))) == {"train", "test"}
+
+
+def test_train_val_and_test(splits):
+    for name, color in COLORS.items():
+        save(splits / "val" / name / "0.png", color)
+        save(splits / "val" / name / "1.png", color)
+    parts = from_folder.load(str(splits))
+    assert {name: len(part) for name, part in parts.items()} == {
+        "train": 6,
+        "val": 4,
+        "test": 2,
+    }
+
+
+def test_one_folder_is_divided(tmp_path):
+    for name, color in COLORS.items():
+        for i in range(10):
+            save(tmp_path / name / f"{i}.png", color)
+    parts = from_folder.load(str(tmp_path))
+    assert parts["train"].count_classes().tolist() == [8, 8]
+    assert parts["test"].count_classes().tolist() == [2, 2]
+
+
+def test_sizes(splits):
+    save(splits / "train" / "red" / "wide.png", COLORS["red"], size=(9, 5))
+    message = r"wide.png has shape \[5, 9, 3\], but .*0.png has \[6, 6, 3\]"
+    with pytest.raises(UserError, match=message + r".*config\.data\.image_size"):
+        from_folder.load(str(splits))
+    parts = from_folder.load(str(splits), image_size=4)
+    assert parts["train"].images.shape == (7, 4, 4, 3)
+    np.testing.assert_array_equal(parts["train"].images[-1, 2, 2], COLORS["red"])
+
+
+def test_converted_and_skipped_files_are_named(splits, caplog):
+    save(splits / "train" / "red" / "grey.png", (50, 50, 50), mode="L")
+    save(splits / "train" / "red" / "palette.gif", COLORS["red"], mode="P")
+    save(splits / "train" / "red" / "rgba.png", COLORS["red"], mode="RGBA")
+    (splits / "train" / "red" / "notes.txt").write_text("no image")
+    (splits / "train" / "red" / ".hidden").write_text("not even named")
+    whole = (splits / "train" / "red" / "0.png").read_bytes()
+    (splits / "train" / "red" / "broken.png").write_bytes(whole[:45])
+    with caplog.at_level(logging.WARNING):
+        train = from_folder.load(str(splits))["train"]
+    assert len(train) == 9 and train.images.shape[-1] == 3
+    assert "Converted to RGB: 1 L, 1 P, 1 RGBA of 11 images" in caplog.text
+    assert "notes.txt" in caplog.text and "broken.png" in caplog.text
+    assert ".hidden" not in caplog.text
+
+
+def test_jpeg_and_exif_orientation(tmp_path):
+    image = Image.new("RGB", (8, 4), "white")
+    image.paste("black", (0, 0, 4, 4))  # The left half.
+    exif = Image.Exif()
+    exif[0x0112] = 6  # To be turned clockwise by a quarter: left becomes top.
+    image.save(tmp_path / "turned.jpg", quality=95, exif=exif)
+    array, mode = read_image(tmp_path / "turned.jpg")
+    assert mode == "RGB" and array.shape == (8, 4, 3)
+    assert array[:4].max() < 40 and array[4:].min() > 215
+
+
+def test_transparency_and_16_bits(tmp_path):
+    Image.new("RGBA", (2, 2), (200, 0, 0, 0)).save(tmp_path / "clear.png")
+    assert read_image(tmp_path / "clear.png")[0].tolist() == [[[255] * 3] * 2] * 2
+    deep = np.array([[0, 256 * 77], [256 * 128, 65535]], np.uint16)
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    array, mode = read_image(tmp_path / "deep.png")
+    assert mode == "I;16"
+    np.testing.assert_array_equal(array[..., 1], [[0, 77], [128, 255]])
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_resize_image_equals_pillow(channels):
+    shape = (13, 9, channels)
+    image = np.random.RandomState(0).randint(0, 256, shape, np.uint8)
+    resized = resize_image(image, 5)
+    assert resized.shape == (5, 5, channels)
+    for channel in range(channels):
+        wanted = Image.fromarray(image[..., channel]).resize((5, 5), Image.BILINEAR)
+        np.testing.assert_array_equal(resized[..., channel], np.asarray(wanted))
+
+
+def png_header(width, height):
+    """A PNG that claims a size and holds next to nothing."""
+
+    def chunk(kind, data):
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + checksum
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    body = (
+        chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(b""))
+        + chunk(b"IEND", b"")
+    )
+    return b"\x89PNG\r\n\x1a\n" + body
+
+
+@pytest.mark.parametrize("side", [8193, 10_000, 100_000])
+def test_decompression_bomb(splits, side):
+    assert side**2 > MAX_PIXELS
+    (splits / "train" / "red" / "bomb.png").write_bytes(png_header(side, side))
+    with pytest.raises(UserError, match=r"bomb.png has .* more than the 67108864 that"):
+        from_folder.load(str(splits))
+
+
+def test_largest_accepted_claim_gets_as_far_as_decoding(tmp_path):
+    (tmp_path / "large.png").write_bytes(png_header(8192, 8192))
+    with pytest.raises(UnreadableImageError, match=r"large.png"):
+        read_image(tmp_path / "large.png")
+
+
+def test_empty_class(splits):
+    (splits / "train" / "green").mkdir()
+    (splits / "test" / "green").mkdir()
+    with pytest.raises(UserError, match=r"train/green has no readable image"):
+        from_folder.load(str(splits))
+
+
+def test_classes_differ_between_splits(splits):
+    save(splits / "test" / "green" / "0.png", (0, 255, 0))
+    with pytest.raises(UserError, match=r"different classes: green in only one"):
+        from_folder.load(str(splits))
+
+
+@pytest.mark.parametrize("twin", ["Red", "red "])
+def test_two_classes_with_one_name(splits, twin):
+    save(splits / "train" / twin / "0.png", COLORS["red"])
+    with pytest.raises(UserError, match=r'one name, ".*" and "red ?"'):
+        from_folder.load(str(splits))
+
+
+def test_one_image_only(tmp_path):
+    for i in range(4):
+        save(tmp_path / "blue" / f"{i}.png", COLORS["blue"])
+    save(tmp_path / "red" / "0.png", COLORS["red"])
+    with pytest.raises(UserError, match=r'"red" has 1 image\(s\), but one to train'):
+        from_folder.load(str(tmp_path))
+
+
+def test_no_classes_and_no_folder(tmp_path):
+    with pytest.raises(UserError, match=r"has no class folders"):
+        from_folder.load(str(tmp_path))
+    for path in ("", str(tmp_path / "nothing")):
+        with pytest.raises(
+            UserError, match=r"must be a folder with one folder of images"
+        ):
+            from_folder.load(path)

@@ -1,0 +1,140 @@
+"""Datasets in memory: every source gives the same splits of plain NumPy arrays."""
+
+from typing import Any
+
+import numpy as np
+
+from vit_jax.data import (
+    batches,
+    from_cifar_files,
+    from_digits,
+    from_folder,
+    from_tfds,
+)
+from vit_jax.data.dataset import Dataset, hold_out
+from vit_jax.errors import UserError, did_you_mean
+
+__all__ = ["SOURCES", "STATISTICS", "Dataset", "batches", "load", "normalization"]
+
+# config.data.source: the function that reads its settings and returns the data's own
+# splits.
+SOURCES = {
+    "tfds": lambda data: from_tfds.load(
+        data.name,
+        data.dir,
+        archive=data.archive,
+        download=data.download,
+        image_size=data.image_size,
+    ),
+    "cifar_files": lambda data: from_cifar_files.load(
+        data.name, data.dir, download=data.download
+    ),
+    "folder": lambda data: from_folder.load(data.dir, image_size=data.image_size),
+    "digits": lambda data: from_digits.load(),
+}
+
+# Settings that only some sources read.
+_READ_BY = {
+    "dir": ("tfds", "cifar_files", "folder"),
+    "archive": ("tfds",),
+    "image_size": ("tfds", "folder"),
+}
+
+# config.data.name: mean and standard deviation of each channel over the official
+# training split, in units where white is 1.
+STATISTICS = {
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+    "cifar100_coarse": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+}
+
+
+def load(config_data: Any) -> dict[str, Dataset]:
+    """The splits of a run: "train", "val", "test", perhaps "subset_test".
+
+    Args:
+      config_data: the "data" group of the settings. With validation="test" the "val"
+        split is the very object that "test" is.
+
+    Raises:
+      UserError: an unknown source, data that cannot be read, splits that do not match
+        each other, or a class with too few images to hold out what is asked for.
+    """
+    if config_data.source not in SOURCES:
+        raise UserError(
+            f"There is no data source {config_data.source!r}"
+            f"{did_you_mean(config_data.source, SOURCES)}; config.data.source must be "
+            f"one of {', '.join(SOURCES)}."
+        )
+    for key, sources in _READ_BY.items():
+        if getattr(config_data, key) and config_data.source not in sources:
+            raise UserError(
+                f"config.data.{key} is {getattr(config_data, key)!r}, but the source "
+                f"{config_data.source} does not read it; only {', '.join(sources)} can."
+            )
+    splits = SOURCES[config_data.source](config_data)
+    train = splits["train"]
+    for name, split in splits.items():
+        if split.images.shape[1:] != train.images.shape[1:]:
+            raise UserError(
+                f"Images of the {name} split have shape {list(split.images.shape[1:])} "
+                f"and those of the train split {list(train.images.shape[1:])}, but one "
+                "shape was expected; set config.data.image_size or convert the data."
+            )
+    return hold_out(
+        splits,
+        validation=config_data.validation,
+        train_per_class=config_data.train_per_class,
+        val_per_class=config_data.val_per_class,
+        subset_test_per_class=config_data.subset_test_per_class,
+        seed=config_data.split_seed,
+    )
+
+
+def normalization(
+    config_data: Any, train: Dataset
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """(mean, std) of each channel, to normalise images with; in units where white is 1.
+
+    Each is config_data.mean or .std if given, else from `STATISTICS` for a named
+    dataset, else computed from all pixels of `train`.
+
+    Raises:
+      UserError: not one number for each channel, or a channel is constant.
+    """
+    channels = train.images.shape[-1]
+    mean, std = config_data.mean, config_data.std
+    for key, given in (("mean", mean), ("std", std)):
+        if given is not None and len(given) != channels:
+            raise UserError(
+                f"config.data.{key} has {len(given)} number(s), but the images have "
+                f"{channels} channel(s); give one for each."
+            )
+    if mean is None or std is None:
+        named = config_data.source in ("tfds", "cifar_files")
+        known = STATISTICS.get(config_data.name) if named else None
+        usual_mean, usual_std = known or _measure(train)
+        mean, std = mean or usual_mean, std or usual_std
+    if 0 in std:
+        raise UserError(
+            f"Channel {std.index(0)} has one value in every training pixel and cannot "
+            "be normalised; check the images or set config.data.std."
+        )
+    return tuple(mean), tuple(std)
+
+
+def _measure(train: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    # From counts of the 256 levels: exact, and without a float copy of the images.
+    levels = np.arange(256)
+    means, deviations = [], []
+    for channel in range(train.images.shape[-1]):
+        counts = np.zeros(256, np.int64)
+        for images in np.array_split(
+            train.images[..., channel], len(train) // 1024 + 1
+        ):
+            counts += np.bincount(images.ravel(), minlength=256)
+        mean = (levels * counts).sum() / counts.sum()
+        variance = ((levels - mean) ** 2 * counts).sum() / counts.sum()
+        means.append(float(mean / 255))
+        deviations.append(float(variance**0.5 / 255))
+    return tuple(means), tuple(deviations)

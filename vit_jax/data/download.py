@@ -1,0 +1,157 @@
+"""Downloads that end: with a time-out, resumed, checked, and renamed at the end."""
+
+import contextlib
+import hashlib
+import http.client
+import os
+import pathlib
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterable, Iterator
+
+from tqdm import tqdm
+
+from vit_jax.errors import UserError
+
+TIMEOUT_SECONDS = 30.0  # To connect, and for each piece of the answer.
+_PIECE_BYTES = 1 << 18
+
+OFFLINE = (
+    "without the internet, point config.data.dir (cifar_files) or config.data.archive "
+    "(tfds) at an archive or folder on this machine, or use config.data.source=digits"
+)
+
+
+def cache_folder() -> pathlib.Path:
+    """$XDG_CACHE_HOME/vit_jax or ~/.cache/vit_jax."""
+    root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(root) / "vit_jax"
+
+
+def file_md5(path: pathlib.Path) -> str:
+    """The file's MD5 in hexadecimal, for telling damage, not attacks."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, _md5).hexdigest()
+
+
+def _md5():
+    # Some hardened builds of Python refuse MD5 unless told that it guards nothing.
+    return hashlib.md5(usedforsecurity=False)
+
+
+def fetch(url: str, md5: str, folder: pathlib.Path) -> pathlib.Path:
+    """The file at `url`, downloaded into `folder` unless it is there already.
+
+    What has arrived of an unfinished download stays in a ".part" file, and the next
+    call goes on from there. The file gets its name only once its MD5 is right.
+
+    Raises:
+      UserError: the host is down or slow, the connection broke, what came is another
+        file, or the disk does not take it; the message names the ways without internet.
+    """
+    target = folder / url.rpartition("/")[2]
+    if target.is_file() and file_md5(target) == md5:
+        return target
+    part = target.with_name(target.name + ".part")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (part.is_file() and file_md5(part) == md5):
+            _download(url, part)
+        found = file_md5(part)
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise UserError(
+            f"Cannot fetch {url} into {folder} ({reason}); try again later, or, "
+            f"{OFFLINE}."
+        ) from error
+    if found != md5:
+        size = part.stat().st_size
+        part.unlink()
+        raise UserError(
+            f"{url} gave {size} bytes with MD5 {found}, but {md5} was expected; they "
+            f"were deleted: run again, or, {OFFLINE}."
+        )
+    part.replace(target)
+    return target
+
+
+def _download(url: str, part: pathlib.Path) -> None:
+    """Appends to `part` what is missing of it."""
+    have = part.stat().st_size if part.is_file() else 0
+    headers = {"User-Agent": "vit_jax"} | ({"Range": f"bytes={have}-"} if have else {})
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        response = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code != 416:
+            raise
+        part.unlink()  # No such range: `part` is not the beginning of this file.
+        return _download(url, part)
+    with response:
+        if response.headers.get_content_maintype() == "text":
+            raise OSError("the answer is a text or HTML page, not the file")
+        if response.status != 206:
+            have = 0  # The server starts from the beginning, and so does `part`.
+        length = response.headers["Content-Length"]
+        total = have + int(length) if length else None
+        with (
+            part.open("ab" if have else "wb") as file,
+            tqdm(
+                desc=part.stem,
+                total=total,
+                initial=have,
+                unit="B",
+                unit_scale=True,
+                disable=None,  # No bar where there is no terminal.
+            ) as bar,
+        ):
+            while piece := response.read(_PIECE_BYTES):
+                file.write(piece)
+                bar.update(len(piece))
+    size = part.stat().st_size
+    if total is not None and size < total:
+        raise OSError(
+            f"cut off after {size} of {total} bytes; the next run goes on from there"
+        )
+
+
+def check_hosts(urls: Iterable[str]) -> None:
+    """Raises a UserError unless the hosts of all http(s) `urls` answer in time.
+
+    For downloads by other libraries, such as TFDS's, which tries for minutes.
+    """
+    parts = {urllib.parse.urlsplit(url)[:2] for url in urls}
+    for scheme, host in sorted(parts):
+        if scheme not in ("http", "https"):
+            continue
+        request = urllib.request.Request(f"{scheme}://{host}", method="HEAD")
+        try:
+            urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS).close()
+        except urllib.error.HTTPError as error:
+            error.close()  # It answers.
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise UserError(
+                f"{host} does not answer ({reason}); try again later, or, {OFFLINE}."
+            ) from error
+
+
+@contextlib.contextmanager
+def requests_time_out() -> Iterator[None]:
+    """Gives downloads by `requests` that set no time-out, such as TFDS's, ours."""
+    import requests
+
+    adapter = requests.adapters.HTTPAdapter
+    send = adapter.send
+
+    def send_with_time_out(self, request, **options):
+        options["timeout"] = options.get("timeout") or TIMEOUT_SECONDS
+        return send(self, request, **options)
+
+    adapter.send = send_with_time_out
+    try:
+        yield
+    finally:
+        adapter.send = send

@@ -1,0 +1,232 @@
+"""CIFAR-10 and CIFAR-100 from the official files in a folder, archive or download."""
+
+import dataclasses
+import gzip
+import hashlib
+import io
+import pathlib
+import tarfile
+import zlib
+
+import numpy as np
+from jaxtyping import UInt8
+
+from vit_jax.data.cifar_layouts import ARCHIVE_LENGTHS, OFFICIAL, Layout
+from vit_jax.data.dataset import Dataset
+from vit_jax.data.download import OFFLINE, cache_folder, fetch
+from vit_jax.data.pickles import load_pickle
+from vit_jax.errors import UserError, did_you_mean
+
+# What config.data.name may be: the dataset, and the kind of label that is learned.
+NAMES = {
+    "cifar10": ("cifar10", ""),
+    "cifar100": ("cifar100", "fine_"),
+    "cifar100_coarse": ("cifar100", "coarse_"),
+}
+_PIXEL_BYTES = 3 * 32 * 32
+_MAX_MEMBER_BYTES = 1 << 28  # The largest official file has 155 MB.
+
+
+@dataclasses.dataclass(frozen=True)
+class Records:
+    """A CIFAR dataset as its binary layout has it.
+
+    Attributes:
+      splits: "train" and "test": label bytes, then 3072 pixel bytes by plane, per row.
+      class_names: the names for each kind of label, in the order of the label bytes.
+    """
+
+    splits: dict[str, UInt8[np.ndarray, "n bytes"]]
+    class_names: dict[str, tuple[str, ...]]
+
+
+def load(name: str, path: str = "", *, download: bool = True) -> dict[str, Dataset]:
+    """The "train" and "test" splits, in the official order.
+
+    Args:
+      name: "cifar10", "cifar100" (100 fine classes) or "cifar100_coarse" (20).
+      path: the folder with the files, its parent, or a tar archive of it, in the python
+        or the binary layout; "": the official archive in the cache folder.
+      download: may that archive be fetched if it is not there yet?
+
+    Raises:
+      UserError: no such name or path, a file missing, cut off or altered (says what was
+        expected and found), or the download failed.
+    """
+    if name not in NAMES:
+        raise UserError(
+            f"cifar_files has no dataset {name!r}{did_you_mean(name, NAMES)}; "
+            f"config.data.name must be one of {', '.join(NAMES)}."
+        )
+    dataset, kind = NAMES[name]
+    source = (
+        pathlib.Path(path).expanduser() if path else find_archive(dataset, download)
+    )
+    records = read_records(source, dataset)
+    kinds = list(records.class_names)
+    return {
+        split: Dataset(
+            _to_images(rows[:, len(kinds) :]),
+            rows[:, kinds.index(kind)].astype(np.int32),
+            records.class_names[kind],
+        )
+        for split, rows in records.splits.items()
+    }
+
+
+def find_archive(dataset: str, download: bool) -> pathlib.Path:
+    """The official archive of "cifar10" or "cifar100" in the cache folder.
+
+    Raises:
+      UserError: it is not there, and `download` is False or fails.
+    """
+    official = OFFICIAL[dataset]
+    archive = cache_folder() / official.url.rpartition("/")[2]
+    if download:
+        return fetch(official.url, official.md5, archive.parent)
+    if not archive.is_file():
+        raise UserError(
+            f"{archive} is missing and config.data.download is False; allow the "
+            f"download, or, {OFFLINE}."
+        )
+    return archive
+
+
+def read_records(path: pathlib.Path, dataset: str) -> Records:
+    """All records of "cifar10" or "cifar100" in a folder or archive, checked.
+
+    Raises:
+      UserError: as for `load`.
+    """
+    layouts = OFFICIAL[dataset].layouts
+    if path.is_dir():
+        layout, contents = _read_folder(path, layouts)
+    elif path.is_file():
+        layout, contents = _read_archive(path, layouts)
+    else:
+        raise UserError(
+            f"{path} does not exist; give a folder or archive of {dataset}."
+        )
+    for file, expected in layout.expected.items():
+        _check(path, file, contents[file], expected)
+    pickled = not any(name.endswith(".bin") for name in layout.train)
+    rows = _pickled_rows if pickled else _binary_rows
+    names = _pickled_names if pickled else _text_names
+    return Records(
+        {
+            "train": np.concatenate([rows(contents[f], layout) for f in layout.train]),
+            "test": np.concatenate([rows(contents[f], layout) for f in layout.test]),
+        },
+        {kind: names(contents[file], kind) for kind, file in layout.names.items()},
+    )
+
+
+def _read_folder(
+    path: pathlib.Path, layouts: tuple[Layout, ...]
+) -> tuple[Layout, dict[str, bytes]]:
+    found = []
+    for layout in layouts:
+        for folder in (path, path / layout.folder):
+            files = {file for file in layout.files if (folder / file).is_file()}
+            if files == layout.files:
+                return layout, {file: (folder / file).read_bytes() for file in files}
+            found.append((files, layout))
+    files, layout = max(found, key=lambda pair: len(pair[0]))
+    raise _incomplete(path, files, layout, layouts)
+
+
+def _read_archive(
+    path: pathlib.Path, layouts: tuple[Layout, ...]
+) -> tuple[Layout, dict[str, bytes]]:
+    """Reads the files by their exact names into memory; nothing is written anywhere."""
+    contents = {layout.folder: {} for layout in layouts}
+    wanted = {
+        f"{lay.folder}/{file}": lay.folder for lay in layouts for file in lay.files
+    }
+    try:
+        with (
+            _decompress(path) as stream,
+            tarfile.open(fileobj=stream, mode="r|") as tar,
+        ):
+            for member in tar:
+                name = member.name.removeprefix("./")
+                # isreg: links could lead to any file of this machine.
+                if name not in wanted or not member.isreg():
+                    continue
+                if member.size > _MAX_MEMBER_BYTES:
+                    raise UserError(
+                        f"{name} in {path} has {member.size} bytes, more than any "
+                        "official file; fetch the official archive."
+                    )
+                content = tar.extractfile(member).read()
+                contents[wanted[name]][name.rpartition("/")[2]] = content
+            while stream.read(1 << 20):  # gzip checks its sum only at the very end.
+                pass
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        lengths = ", ".join(f"{name} {size}" for name, size in ARCHIVE_LENGTHS.items())
+        raise UserError(
+            f"{path} is no readable archive or is cut off ({error}): it has "
+            f"{path.stat().st_size} bytes, the official archives have {lengths}; fetch "
+            "it again."
+        ) from error
+    for layout in layouts:
+        if contents[layout.folder].keys() == layout.files:
+            return layout, contents[layout.folder]
+    layout = max(layouts, key=lambda layout: len(contents[layout.folder]))
+    raise _incomplete(path, set(contents[layout.folder]), layout, layouts)
+
+
+def _decompress(path: pathlib.Path) -> io.BufferedIOBase:
+    with path.open("rb") as file:
+        compressed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if compressed else path.open("rb")
+
+
+def _incomplete(
+    path: pathlib.Path, files: set[str], layout: Layout, layouts: tuple[Layout, ...]
+) -> UserError:
+    if files:
+        lacking = ", ".join(sorted(layout.files - files))
+        return UserError(f"{path} lacks {lacking} of {layout.folder}; fetch it again.")
+    folders = " nor ".join(layout.folder for layout in layouts)
+    return UserError(
+        f"{path} holds neither {folders}; give that folder, its parent or its archive."
+    )
+
+
+def _check(path: pathlib.Path, file: str, content: bytes, expected: str | int) -> None:
+    if isinstance(expected, int):
+        kind, found = "a length of {} bytes", len(content)
+    else:
+        kind = f"{len(content)} bytes with MD5 {{}}"
+        found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != expected:
+        raise UserError(
+            f"{file} in {path} has {kind.format(found)}, expected {expected}; it is "
+            "cut off or altered: fetch it again."
+        )
+
+
+def _binary_rows(content: bytes, layout: Layout) -> UInt8[np.ndarray, "n bytes"]:
+    rows = np.frombuffer(content, np.uint8)
+    return rows.reshape(-1, len(layout.names) + _PIXEL_BYTES)
+
+
+def _pickled_rows(content: bytes, layout: Layout) -> UInt8[np.ndarray, "n bytes"]:
+    batch = load_pickle(content)
+    labels = [batch[f"{kind}labels".encode()] for kind in layout.names]
+    return np.concatenate([np.array(labels, np.uint8).T, batch[b"data"]], axis=1)
+
+
+def _text_names(content: bytes, kind: str) -> tuple[str, ...]:
+    return tuple(content.decode().split())
+
+
+def _pickled_names(content: bytes, kind: str) -> tuple[str, ...]:
+    names = load_pickle(content)[f"{kind}label_names".encode()]
+    return tuple(name.decode() for name in names)
+
+
+def _to_images(pixels: UInt8[np.ndarray, "n 3072"]) -> UInt8[np.ndarray, "n 32 32 3"]:
+    planes = pixels.reshape(-1, 3, 32, 32)
+    return np.ascontiguousarray(planes.transpose(0, 2, 3, 1))

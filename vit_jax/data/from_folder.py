@@ -1,0 +1,118 @@
+"""Your own images: one folder for each class."""
+
+import collections
+import logging
+import pathlib
+import unicodedata
+
+import numpy as np
+from tqdm import tqdm
+
+from vit_jax.data.dataset import Dataset, with_test
+from vit_jax.data.image_files import UnreadableImageError, read_image
+from vit_jax.errors import UserError
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
+    """The splits in a folder, as RGB; classes and files in the order of their names.
+
+        path/train/cat/1.png   path/test/cat/2.png   (test, val or both)
+        path/cat/1.png                               (a fifth of each class is tested)
+
+    Files that are no images are named and skipped. Grey, palette and transparent images
+    are converted, and how many is said. Names that begin with a dot are left out.
+
+    Args:
+      path: the folder.
+      image_size: side in pixels of the square that every image is resized to; None:
+        they all have one size already.
+
+    Raises:
+      UserError: no such folder, no classes, an empty class, two classes with one name,
+        splits with different classes, images of different sizes, or one too large.
+    """
+    root = pathlib.Path(path).expanduser()
+    if not path or not root.is_dir():
+        raise UserError(
+            f'config.data.dir is "{path}", but must be a folder with one folder of '
+            "images for each class, or with such folders under train/ and test/."
+        )
+    if (root / "train").is_dir():
+        folders = {
+            split: root / split
+            for split in ("train", "val", "test")
+            if (root / split).is_dir()
+        }
+    else:
+        folders = {"train": root}
+    splits, modes = {}, collections.Counter()
+    names = _class_names(folders["train"])
+    for split, folder in folders.items():
+        if _class_names(folder) != names:
+            differing = sorted(set(names).symmetric_difference(_class_names(folder)))
+            raise UserError(
+                f"{folder} and {folders['train']} have different classes: "
+                f"{', '.join(differing)} in only one; give every split every class."
+            )
+        splits[split] = _read_split(folder, names, image_size, modes)
+    converted = ", ".join(f"{n} {m}" for m, n in sorted(modes.items()) if m != "RGB")
+    if converted:
+        _LOGGER.warning("Converted to RGB: %s of %d images.", converted, modes.total())
+    return with_test(splits)
+
+
+def _class_names(folder: pathlib.Path) -> tuple[str, ...]:
+    """Names of the class folders; Unicode and case must tell them apart on any disk."""
+    entries = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    names = tuple(name for name in entries if not name.startswith("."))
+    if not names:
+        raise UserError(f"{folder} has no class folders; make one for each class.")
+    seen = {}
+    for name in names:
+        key = unicodedata.normalize("NFC", name.strip()).casefold()
+        if key in seen:
+            raise UserError(
+                f'{folder} has two classes with one name, "{seen[key]}" and "{name}"; '
+                "rename or merge them."
+            )
+        seen[key] = name
+    return names
+
+
+def _read_split(
+    folder: pathlib.Path,
+    names: tuple[str, ...],
+    image_size: int | None,
+    modes: collections.Counter,
+) -> Dataset:
+    files = [
+        (file, label)
+        for label, name in enumerate(names)
+        for file in sorted((folder / name).iterdir())
+        if file.is_file() and not file.name.startswith(".")
+    ]
+    images, labels, first = [], [], None
+    for file, label in tqdm(files, desc=f"Reading {folder}", disable=None):
+        try:
+            image, mode = read_image(file, image_size)
+        except UnreadableImageError as error:
+            _LOGGER.warning("Skipped, no readable image: %s", error)
+            continue
+        first = first or file
+        if images and image.shape != images[0].shape:
+            raise UserError(
+                f"{file} has shape {list(image.shape)}, but {first} has "
+                f"{list(images[0].shape)}; set config.data.image_size to resize all."
+            )
+        images.append(image)
+        labels.append(label)
+        modes[mode] += 1
+    empty = sorted(set(range(len(names))) - set(labels))
+    if empty:
+        raise UserError(
+            f"The class folder {folder / names[empty[0]]} has no readable image; add "
+            "some or remove the class."
+        )
+    return Dataset(np.stack(images), np.array(labels, np.int32), names)

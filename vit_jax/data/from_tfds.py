@@ -1,0 +1,232 @@
+"""Any image-classification dataset of TensorFlow Datasets, by its name.
+
+A dataset that is already prepared as array_record is read without TensorFlow. Preparing
+one needs TensorFlow, once; CIFAR can be prepared from official files on this machine.
+"""
+
+import pathlib
+import re
+import tempfile
+import types
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from vit_jax.data.cifar_layouts import OFFICIAL
+from vit_jax.data.dataset import Dataset, with_test
+from vit_jax.data.download import OFFLINE, check_hosts, requests_time_out
+from vit_jax.data.from_cifar_files import find_archive, read_records
+from vit_jax.data.image_files import resize_image
+from vit_jax.errors import UserError, did_you_mean
+
+# TFDS's names of the splits that are read, and ours.
+_SPLITS = {"train": "train", "validation": "val", "test": "test"}
+
+
+def load(
+    name: str,
+    data_dir: str = "",
+    *,
+    archive: str = "",
+    download: bool = True,
+    image_size: int | None = None,
+) -> dict[str, Dataset]:
+    """The splits of a TFDS dataset, prepared first if need be.
+
+    Examples are ordered by their "id" where they have one. For CIFAR that is the
+    official order: the arrays equal those of `from_cifar_files`. Others keep TFDS's own
+    fixed order. Without a test split, the validation split or else a fifth of each
+    class stands in for it.
+
+    Args:
+      name: as for `tfds.load`, such as "cifar10" or "imagenet_resized/32x32".
+      data_dir: where prepared datasets lie; "": TFDS's default.
+      archive: folder or archive with the official CIFAR files to prepare from.
+      download: may data be fetched, if the dataset is not prepared yet?
+      image_size: side in pixels of the square that images are resized to; None: they
+        all have one size.
+
+    Raises:
+      UserError: no such dataset, not one of single labelled 8-bit images, not prepared
+        and no way to prepare it, or images of many sizes without `image_size`.
+    """
+    builder = _find_prepared(name, data_dir)
+    if builder is None:
+        builder = prepare(name, data_dir, archive=archive, download=download)
+    image_key, label_key = _check_features(builder, image_size)
+    splits = {
+        ours: _read_split(builder, theirs, image_key, label_key, image_size)
+        for theirs, ours in _SPLITS.items()
+        if theirs in builder.info.splits
+    }
+    if "train" not in splits:
+        raise UserError(
+            f"The TFDS dataset {name} has no train split, only "
+            f"{', '.join(builder.info.splits)}; choose another one."
+        )
+    return with_test(splits)
+
+
+def _find_prepared(name: str, data_dir: str) -> Any:
+    """The builder of a dataset that lies prepared on disk, or None."""
+    import tensorflow_datasets as tfds
+    from tensorflow_datasets.core import read_only_builder
+
+    try:
+        # Unlike tfds.builder, this runs no code of the dataset, which needs TensorFlow.
+        return read_only_builder.builder_from_files(name, data_dir=data_dir or None)
+    except tfds.core.DatasetNotFoundError:
+        return None
+
+
+def prepare(name: str, data_dir: str, *, archive: str, download: bool) -> Any:
+    """Writes a dataset as array_record below `data_dir` and returns its TFDS builder.
+
+    The arguments and errors are those of `load`.
+    """
+    import tensorflow_datasets as tfds
+
+    dataset = re.split("[/:]", name)[0]
+    known = tfds.list_builders(with_community_datasets=False)
+    if dataset not in known:
+        raise UserError(
+            f"TFDS has no dataset {dataset!r}{did_you_mean(dataset, known)}; see "
+            "https://www.tensorflow.org/datasets/catalog for its names."
+        )
+    if archive and dataset not in OFFICIAL:
+        raise UserError(
+            f"config.data.archive can prepare {' and '.join(OFFICIAL)}, not {dataset}; "
+            "remove it, or read your own files with config.data.source=folder."
+        )
+    if not archive and not download:
+        raise UserError(
+            f"The TFDS dataset {name} is not prepared in "
+            f"{data_dir or 'the usual place'} and config.data.download is False; allow "
+            f"the download, or, {OFFLINE}."
+        )
+    _hide_accelerators(name)
+    builder = tfds.builder(name, data_dir=data_dir or None)
+    if dataset in OFFICIAL:
+        # Our own download has a time-out, resumes, and is checked.
+        local = pathlib.Path(archive).expanduser() if archive else None
+        _prepare_cifar(builder, local or find_archive(dataset, download))
+    else:
+        check_hosts(builder.url_infos or ())
+        _download_and_prepare(builder)
+    return builder
+
+
+def _download_and_prepare(builder: Any) -> None:
+    import tensorflow_datasets as tfds
+
+    try:
+        with requests_time_out():
+            builder.download_and_prepare(file_format="array_record")
+    except (OSError, AssertionError, tfds.download.DownloadError) as error:
+        raise UserError(
+            f"TFDS cannot prepare {builder.name} ({error}); try again later, or, "
+            f"{OFFLINE}."
+        ) from error
+
+
+def _hide_accelerators(name: str) -> None:
+    """Imports TensorFlow, and keeps it from taking the memory that JAX needs."""
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        raise UserError(
+            f"The TFDS dataset {name} cannot be prepared, or read in another format "
+            f"than array_record, without TensorFlow ({error}); `pip install "
+            "tensorflow-cpu`, or use config.data.source=cifar_files, folder or digits."
+        ) from error
+    for kind in ("GPU", "TPU"):
+        tf.config.set_visible_devices([], kind)
+
+
+def _prepare_cifar(builder: Any, path: pathlib.Path) -> None:
+    """Runs TFDS's own preparation on local files, whatever their layout."""
+    records = read_records(path, builder.name)
+    layout = OFFICIAL[builder.name].layouts[-1]  # Binary: what TFDS reads.
+    with tempfile.TemporaryDirectory() as root:
+        folder = pathlib.Path(root) / layout.folder
+        folder.mkdir()
+        for split, files in (("train", layout.train), ("test", layout.test)):
+            rows = np.split(records.splits[split], len(files))
+            for file, part in zip(files, rows, strict=True):
+                part.tofile(folder / file)
+        for kind, file in layout.names.items():
+            (folder / file).write_text("\n".join(records.class_names[kind]) + "\n")
+        # All that this builder asks of TFDS's download manager is the unpacked folder.
+        manager = types.SimpleNamespace(download_and_extract=lambda url: root)
+        split_generators = builder._split_generators
+        builder._split_generators = lambda dl_manager: split_generators(manager)
+        _download_and_prepare(builder)
+
+
+def _check_features(builder: Any, image_size: int | None) -> tuple[str, str]:
+    """The keys of the image and of its label."""
+    import tensorflow_datasets as tfds
+
+    features = builder.info.features
+    keys = (builder.info.supervised_keys or ("image", "label"))[:2]
+    image, label = (dict(features).get(key) for key in keys)
+    if not (
+        isinstance(image, tfds.features.Image)
+        and isinstance(label, tfds.features.ClassLabel)
+        and image.np_dtype == np.uint8
+        and image.shape[-1] in (1, 3)
+    ):
+        raise UserError(
+            f"The TFDS dataset {builder.name} has no 8-bit grey or RGB image with one "
+            f"class label (its features: {', '.join(features)}); choose another one."
+        )
+    if None in image.shape and image_size is None:
+        raise UserError(
+            f"The images of the TFDS dataset {builder.name} have many sizes; set "
+            "config.data.image_size to the side in pixels they are to be resized to."
+        )
+    return keys
+
+
+def _read_split(
+    builder: Any, split: str, image_key: str, label_key: str, image_size: int | None
+) -> Dataset:
+    images, labels, ids = [], [], []
+    bar = f"Reading {builder.name} {split}"
+    try:
+        for example in tqdm(_open_split(builder, split), desc=bar, disable=None):
+            image = example[image_key]
+            images.append(resize_image(image, image_size) if image_size else image)
+            labels.append(example[label_key])
+            ids.append(example.get("id"))
+        expected = builder.info.splits[split].num_examples
+        if len(images) != expected:
+            raise ValueError(f"{len(images)} examples, expected {expected}")
+    except UserError:
+        raise
+    except Exception as error:  # A damaged file can raise nearly anything.
+        raise UserError(
+            f"The prepared TFDS dataset in {builder.data_dir} is damaged ({error}); "
+            "delete that folder and run again to prepare it anew."
+        ) from error
+    names = tuple(builder.info.features[label_key].names)
+    dataset = Dataset(np.stack(images), np.array(labels, np.int32), names)
+    if not isinstance(ids[0], bytes):
+        return dataset
+    return dataset.select(np.argsort(np.array(ids), kind="stable"))
+
+
+def _open_split(builder: Any, split: str) -> Iterable[Any]:
+    import tensorflow_datasets as tfds
+
+    try:
+        return builder.as_data_source(split)
+    except NotImplementedError:  # Prepared earlier, in a format such as tfrecord.
+        _hide_accelerators(builder.name)
+        in_order = tfds.ReadConfig(interleave_cycle_length=1)
+        examples = builder.as_dataset(
+            split=split, read_config=in_order, shuffle_files=False
+        )
+        return tfds.as_numpy(examples)
