@@ -9,7 +9,12 @@ import argparse
 from collections.abc import Sequence
 
 from vit_jax.commands import run_command
-from vit_jax.config import apply_overrides, describe_fields, load_config_file
+from vit_jax.config import (
+    apply_overrides,
+    default_config,
+    describe_fields,
+    load_config_file,
+)
 from vit_jax.errors import UserError
 
 
@@ -36,23 +41,25 @@ def main(arguments: Sequence[str]) -> None:
     if options.list_keys:
         print(describe_fields())
         return
+    config = load_config_file(options.config) if options.config else default_config()
+    flags = [f"--{name}" for name in vars(options)]
+    config = apply_overrides(config, overrides, flags)
     for name in ("config", "workdir"):
         if not getattr(options, name):
             raise UserError(
                 f"--{name} is missing; a full command is python -m vit_jax.main "
                 "--config=configs/vit_digits.py --workdir=runs/digits."
             )
-    flags = [f"--{name}" for name in vars(options)]
-    config = apply_overrides(load_config_file(options.config), overrides, flags)
 
     # Imported late: a mistake above is reported in a tenth of a second.
+    from vit_jax.progress import say
     from vit_jax.train import train_and_evaluate
 
     results = train_and_evaluate(
         config, options.workdir, resume_with_changes=options.resume_with_changes
     )
     test = results["test"]
-    print(
+    say(
         f"test accuracy {test['accuracy']:.2%} on {test['num_examples']:,} images "
         f"(step {results['best_step']}, selected on {results['selected_on']}); "
         f"{results['train_seconds']:.1f} s of training; results in {options.workdir}"

@@ -1,10 +1,20 @@
 """Progress of a long run: a bar on a terminal, plain lines elsewhere."""
 
+import os
 import sys
 import time
 from typing import Any
 
 import tqdm
+
+
+def say(text: str) -> None:
+    """Prints to standard output at once; a reader who left (`| head`) is no error."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Later lines, and Python's own flush at exit, go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Progress:

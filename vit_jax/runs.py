@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import linen as nn
@@ -50,10 +51,12 @@ class Run:
     class_names: tuple[str, ...]
     image_shape: tuple[int, int, int]
 
-    def normalize(self, images: UInt8[Array, "*b h w c"]) -> Float[Array, "*b h w c"]:
+    def normalize(
+        self, images: UInt8[Array | np.ndarray, "*b h w c"]
+    ) -> Float[Array, "*b h w c"]:
         """What the model is fed: images minus mean over deviation of this run."""
         return augment.normalize(
-            images, mean=self.config.data.mean, std=self.config.data.std
+            jnp.asarray(images), mean=self.config.data.mean, std=self.config.data.std
         )
 
     @functools.cached_property

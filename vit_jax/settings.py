@@ -160,13 +160,15 @@ FIELDS: dict[str, Field] = {
     "parameter_overview": _switch(False, "Print every parameter at start-up."),
     # ---- data
     "data.source": _text("tfds", "tfds, cifar_files, folder or digits."),
-    "data.name": _text("cifar10", "Dataset, for tfds and cifar_files."),
+    "data.name": _text(
+        "cifar10", "Of tfds; for cifar_files: cifar10, cifar100 or cifar100_coarse."
+    ),
     "data.dir": _text(
         "",
         "Folder (or archive, for cifar_files) to read; '': the source's usual place.",
     ),
     "data.archive": _text(
-        "", "tfds: official archive to prepare CIFAR from, without the internet."
+        "", "tfds: official archive or folder to prepare CIFAR from, offline."
     ),
     "data.download": _switch(True, "May the source fetch what is missing?"),
     "data.validation": Field(
@@ -187,7 +189,10 @@ FIELDS: dict[str, Field] = {
         0, "Train images of each class for a second test split, 'subset_test'."
     ),
     "data.image_size": _integer(
-        None, "Side in pixels that folder images are resized to.", 1, optional=True
+        None,
+        "Side in pixels that folder and tfds images are resized to.",
+        1,
+        optional=True,
     ),
     "data.mean": _numbers(None, "Channel means, 0 to 1; None: the dataset's."),
     "data.std": _numbers(None, "Channel deviations, 0 to 1; None: the dataset's.", 0.0),

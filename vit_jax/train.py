@@ -22,7 +22,7 @@ from vit_jax.folder import RunFolder
 from vit_jax.journal import Journal
 from vit_jax.logs import TrainLog, tensorboard_writer
 from vit_jax.metrics import classification
-from vit_jax.progress import Progress
+from vit_jax.progress import Progress, say
 from vit_jax.signals import Interrupted, StopSignals
 
 
@@ -58,9 +58,9 @@ def train_and_evaluate(
         folder.write("dataset", experiment.describe_dataset())
         with Checkpoints(folder.checkpoints) as checkpoints:
             state, journal = _restore_or_init(experiment, checkpoints)
-            print(summarize(experiment, models.count_params(state.params)), flush=True)
+            say(summarize(experiment, models.count_params(state.params)))
             if config.parameter_overview:
-                print(parameter_overview.get_parameter_overview(state.params))
+                say(parameter_overview.get_parameter_overview(state.params))
             folder.forget_metrics_after(int(state.step))
             state = _train(experiment, folder, checkpoints, signals, state, journal)
             results = _score_best(experiment, checkpoints, state, journal)
@@ -76,7 +76,7 @@ def _restore_or_init(
     state = experiment.init_state()
     if checkpoints.latest_step is not None:
         state, metadata = checkpoints.restore("latest", state)
-        print(f"resuming from step {int(state.step)}")
+        say(f"resuming from step {int(state.step)}")
         return state, Journal(**metadata)
     return state, Journal()
 

@@ -1,0 +1,53 @@
+"""From a baseline ViT to a stronger one, one change at a time.
+
+    python -m vit_jax.main --config=configs/vit_256x6.py --workdir=runs/vit_256x6
+    python -m vit_jax.main --config=configs/vit_256x6.py:baseline \\
+        --workdir=runs/vit_256x6_baseline
+
+    baseline   20 epochs, constant rate, no augmentation, no decay   reported 66.73%
+    augment    baseline, with crops of 4 pixels and flips
+    center     baseline, normalised by mean and deviation 0.5
+    decay      baseline, with weight decay 1e-4
+    cosine     baseline, with a cosine down to 0
+    longer     baseline, for 50 epochs
+    stronger   all of these (the default)                            reported 76.23%
+
+The study chose its epoch on the test split; --config.data.validation=test does so, too.
+Ours: not measured at full length yet.
+
+The baseline's optimizer and normalisation are not named there; here they are AdamW
+without decay at the stronger one's rate, and CIFAR-10's own mean and deviation.
+"""
+
+from ml_collections import ConfigDict
+
+CHANGES = ("augment", "center", "decay", "cosine", "longer")
+
+
+def get_config(variant: str = "stronger") -> ConfigDict:
+    changes = {"baseline": (), "stronger": CHANGES} | {c: (c,) for c in CHANGES}
+    changes = changes[variant]
+    config = ConfigDict()
+    config.num_epochs = 50 if "longer" in changes else 20
+    config.batch_size = 128
+    config.data = {"name": "cifar10"}
+    if "center" in changes:
+        config.data.update(mean=(0.5, 0.5, 0.5), std=(0.5, 0.5, 0.5))
+    augmented = "augment" in changes
+    config.augment = {
+        "crop": "pad" if augmented else "none",
+        "crop_padding_pixels": 4,
+        "flip": "random" if augmented else "none",
+    }
+    config.model = {"name": "vit_256x6"}
+    config.optim = {
+        "name": "adamw",
+        "learning_rate": 3e-4,
+        "weight_decay": 1e-4 if "decay" in changes else 0.0,
+        "decay_all": True,
+    }
+    config.schedule = {
+        "name": "warmup_cosine" if "cosine" in changes else "constant",
+        "warmup": "0 epochs",
+    }
+    return config

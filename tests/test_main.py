@@ -1,0 +1,142 @@
+"""The command itself: what a newcomer types, and what he mistypes."""
+
+import fcntl
+import json
+import os
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from vit_jax.progress import Progress
+
+SMALL = [
+    "--config.num_steps=4", "--config.model.depth=1", "--config.model.width=16",
+    "--config.log_every=2 steps", "--config.schedule.warmup=1 steps",
+    "--config.augment.crop=none",
+]  # fmt: skip
+
+
+def run_main(*arguments, prelude="", **options):
+    code = f"{prelude}\nfrom vit_jax.commands import run_command\n" + (
+        "from vit_jax.main import main\nrun_command(main)"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, timeout=300, **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ([], "--config is missing"),
+        (["--config=configs/vit_digits.py"], "--workdir is missing"),
+        (["--config=configs/vit_digit.py", "--workdir=w"], "vit_digits.py"),
+        (["--config=configs/vit_digits.py", "--wokdir=w"], '"--workdir"'),
+    ],
+)
+def test_mistakes_are_one_sentence_without_a_traceback(arguments, words):
+    result = run_main(*arguments)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ") and words in result.stderr
+    assert result.stderr.count("\n") == 1 and not result.stdout
+
+
+def test_the_keys_are_listed_and_a_closed_pipe_is_no_error():
+    result = run_main("--list_keys")
+    assert result.returncode == 0 and "optim.learning_rate = 0.001" in result.stdout
+    # `| head -1`, for real.
+    command = f"{sys.executable} -m vit_jax.main --list_keys | head -1"
+    result = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True
+    )
+    assert result.returncode == 0 and not result.stderr
+    assert result.stdout.startswith("seed = 0")
+
+
+def test_the_digits_job_without_tensorflow_and_without_a_terminal(tmp_path):
+    prelude = "import sys; sys.modules['tensorflow'] = None"
+    result = run_main(
+        "--config=configs/vit_digits.py",
+        f"--workdir={tmp_path}/run",
+        *SMALL,
+        prelude=prelude,
+    )
+    assert result.returncode == 0, result.stderr
+    for words in ("device  1 x cpu", "digits", "parameters", "GFLOPs", "4 steps of 64"):
+        assert words in result.stdout
+    assert "test accuracy" in result.stdout and "359 images" in result.stdout
+    assert "step 2/4: loss" in result.stderr and "images/s" in result.stderr
+    assert "\r" not in result.stderr and "Traceback" not in result.stderr
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["test"]["num_examples"] == 359
+    assert results["device"] == "cpu" and results["num_steps"] == 4
+
+
+def test_tensorboard_is_refused_without_tensorflow_and_written_with_it(tmp_path):
+    arguments = ["--config=configs/vit_digits.py", *SMALL, "--config.tensorboard=true"]
+    prelude = "import sys; sys.modules['tensorflow'] = None"
+    result = run_main(*arguments, f"--workdir={tmp_path}/without", prelude=prelude)
+    assert result.returncode == 1
+    assert "config.tensorboard needs tensorflow" in result.stderr.splitlines()[-1]
+    pytest.importorskip("tensorflow", exc_type=ImportError)
+    result = run_main(*arguments, f"--workdir={tmp_path}/with")
+    assert result.returncode == 0, result.stderr
+    (events,) = (tmp_path / "with" / "tensorboard").glob("events.out.tfevents.*")
+    assert (
+        b"train/loss" in events.read_bytes() and b"val/accuracy" in events.read_bytes()
+    )
+
+
+def test_a_closed_pipe_does_not_end_the_training(tmp_path):
+    command = (
+        f"{sys.executable} -m vit_jax.main --config=configs/vit_digits.py "
+        f"--workdir={tmp_path} {' '.join(repr(s) for s in SMALL)} "
+        "--config.parameter_overview=true 2>&1 | head -1; exit ${PIPESTATUS[0]}"
+    )
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert result.stdout.count("\n") == 1
+    assert result.returncode == 0
+    assert (tmp_path / "results.json").exists()
+
+
+def test_progress_shows_what_a_person_wants_to_know(capsys):
+    progress = Progress(total_steps=10, first_step=4)
+    progress.update(5)
+    progress.metrics(
+        {"step": 5, "loss": 1.25, "accuracy": 0.5, "images_per_second": 1234.5}
+    )
+    progress.close()
+    line = capsys.readouterr().err
+    assert line.startswith("step 5/10: loss 1.2500, accuracy 50.0%, 1,23")
+    assert line.endswith("left\n")
+
+
+def test_a_bar_on_a_real_terminal():
+    pid, terminal = os.forkpty()
+    if pid == 0:
+        code = (
+            "from vit_jax.progress import Progress\n"
+            "p = Progress(3)\n"
+            "p.update(3)\n"
+            "p.metrics(dict(step=3, loss=1, accuracy=.5, images_per_second=9))\n"
+            "p.line('epoch 1: fine')\n"
+            "p.close()\n"
+        )
+        os.execv(sys.executable, [sys.executable, "-c", code])
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    shown = b""
+    while True:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # Linux's end of a pseudo-terminal
+            break
+        if not part:
+            break
+        shown += part
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert b"3/3" in shown and b"step/s" in shown and b"loss 1.0000" in shown
+    assert b"epoch 1: fine" in shown
