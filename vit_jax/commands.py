@@ -2,18 +2,25 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 from vit_jax.errors import UserError
 from vit_jax.signals import Interrupted
 
 
+def _print_warning(message, *_):
+    print(f"warning: {message}", file=sys.stderr)
+
+
 def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     """Calls `main` with the command line's arguments and exits.
 
     Status 0, or what `main` returns; 1 after a user's mistake, which is printed as one
-    sentence; 128 + signal after an interruption, as shells report it.
+    sentence; 128 + signal after an interruption, as shells report it. Warnings are
+    printed as sentences, too.
     """
+    warnings.showwarning = _print_warning
     try:
         status = main(sys.argv[1:]) or 0
         sys.stdout.flush()

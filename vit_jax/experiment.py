@@ -158,11 +158,11 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
             config.augment,
             num_classes=num_classes,
             mix_until_step=plan.mix_until,
+            seed=config.seed,
             **statistics,
         ),
         accumulate_steps=slices,
         ema_decay=config.optim.ema_decay,
-        # A convolution in a loop is 45 times slower on CPU (XLA, JAX 0.10).
         unroll=jax.default_backend() == "cpu",
     )
     root_key = jax.random.key(config.seed)

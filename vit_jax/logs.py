@@ -13,10 +13,11 @@ from vit_jax.progress import Progress
 
 
 class TrainLog:
-    """Collects the metrics of each step and writes their means, an interval late.
+    """Collects the metrics of each step and writes their means, two steps late.
 
     Asking the device for a number waits until it is there. So an interval is fetched
-    only after the next one has been handed to the device, which never stands idle.
+    only after two steps of the next one have been handed to the device, which never
+    stands idle.
 
     Attributes:
       seconds: wall-clock time of training so far, without compilation, evaluation and
@@ -46,14 +47,21 @@ class TrainLog:
         self._mark = time.monotonic()
 
     def add(self, step: int, metrics: Any) -> None:
-        """Takes the device's scalars of the step that makes `step` steps done."""
+        """Takes the device's scalars of the step that makes `step` steps done.
+
+        Waits for the step two before: that is ahead enough for the device never to
+        wait, and not so far that signals are answered and progress shown minutes late.
+        """
         self._current.append((step, metrics))
+        if len(self._current) > 2:
+            jax.block_until_ready(self._current[-3][1])
+        elif len(self._current) == 2:
+            self._write_previous()
         self._progress.update(step)
 
     def end_interval(self) -> None:
-        """Closes the interval and writes the one before it."""
-        if self._previous:
-            self._write(self._previous)
+        """Closes the interval; it is written two steps later."""
+        self._write_previous()
         self._previous, self._current = self._current, []
 
     def drain(self) -> None:
@@ -63,7 +71,7 @@ class TrainLog:
           UserError: a loss is not finite; names the steps.
         """
         self.end_interval()
-        self.end_interval()
+        self._write_previous()
 
     def record(self, record: dict[str, Any]) -> None:
         """Writes one finished record, of an evaluation for example."""
@@ -79,9 +87,12 @@ class TrainLog:
             }
             self._write_scalars(step, scalars)
 
-    def _write(self, interval: list[tuple[int, Any]]) -> None:
+    def _write_previous(self) -> None:
+        interval, self._previous = self._previous, []
+        if not interval:
+            return
         step_metrics = jax.device_get([metrics for _, metrics in interval])
-        # Only now is the interval known to be done. The host may have run far ahead.
+        # Only now is the interval known to be done: the host runs ahead.
         now = time.monotonic()
         seconds, self._mark = now - self._mark, now
         self.seconds += seconds
