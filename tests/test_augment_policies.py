@@ -1,0 +1,173 @@
+"""RandAugment, TrivialAugmentWide and AutoAugment draw what torchvision draws.
+
+Each test lists all that a policy may make of one image, with Pillow, and how likely
+each is; every image that the policy makes must be listed, as often as expected.
+"""
+
+import collections
+import functools
+import itertools
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance, ImageOps
+from scipy import stats
+
+from vit_jax.augment import policies
+
+NUM_DRAWS = 8192
+SIGNED = {
+    "shear_x", "shear_y", "translate_x", "translate_y", "rotate", "brightness", "color",
+    "contrast", "sharpness",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def image():
+    """A bright disc on a tinted ramp: no operation leaves it as it is."""
+    y, x = np.indices((32, 32))
+    disc = 60 * ((x - 12) ** 2 + (y - 18) ** 2 < 80)
+    noise = np.random.default_rng(0).integers(20, size=(32, 32))
+    planes = [40 + 3 * x + disc + noise, 30 + 4 * y + disc, 90 + x + y - disc // 2]
+    return np.stack(planes, -1).astype(np.uint8)
+
+
+def with_pillow(image, name, magnitude):
+    """The operation that torchvision calls by this name."""
+
+    def affine(*matrix):
+        return image.transform(
+            image.size, Image.AFFINE, matrix, Image.NEAREST, fillcolor=(0, 0, 0)
+        )
+
+    enhance = getattr(ImageEnhance, name.capitalize(), None)
+    if enhance:
+        return enhance(image).enhance(1 + magnitude)
+    return {
+        "identity": image.copy,
+        "shear_x": lambda: affine(1, magnitude, 0, 0, 1, 0),
+        "shear_y": lambda: affine(1, 0, 0, magnitude, 1, 0),
+        "translate_x": lambda: affine(1, 0, -int(magnitude), 0, 1, 0),
+        "translate_y": lambda: affine(1, 0, 0, 0, 1, -int(magnitude)),
+        "rotate": lambda: image.rotate(magnitude, Image.NEAREST),
+        "posterize": lambda: ImageOps.posterize(image, int(magnitude)),
+        "solarize": lambda: ImageOps.solarize(image, magnitude),
+        "autocontrast": lambda: ImageOps.autocontrast(image),
+        "equalize": lambda: ImageOps.equalize(image),
+        "invert": lambda: ImageOps.invert(image),
+    }[name]()
+
+
+def signs(name):
+    return (1, -1) if name in SIGNED else (1,)
+
+
+def branches(name, magnitude, probability=1.0):
+    """[(probability, name, magnitude)] of one operation and its sign."""
+    return [
+        (probability / len(signs(name)), name, sign * float(magnitude))
+        for sign in signs(name)
+    ]
+
+
+def outcomes(image, steps):
+    """{image bytes: probability} after these steps, lists of (probability, ...)."""
+    images = {Image.fromarray(image).tobytes(): 1.0}
+    for step in steps:
+        after = collections.Counter()
+        for (data, p), (q, name, x) in itertools.product(images.items(), step):
+            before = Image.frombytes("RGB", (32, 32), data)
+            after[with_pillow(before, name, x).tobytes()] += p * q
+        images = after
+    return images
+
+
+def check_draws(policy, image, expected):
+    keys = jax.random.split(jax.random.key(1), NUM_DRAWS)
+    drawn = np.asarray(jax.jit(jax.vmap(policy, (0, None)))(keys, image))
+    counts = collections.Counter(made.tobytes() for made in drawn)
+    assert counts.keys() <= expected.keys()
+    assert sum(expected.values()) == pytest.approx(1)
+    rare = {data for data, p in expected.items() if p * NUM_DRAWS < 5}
+    frequent = sorted(expected.keys() - rare)
+    found = [counts[data] for data in frequent]
+    wanted = [NUM_DRAWS * expected[data] for data in frequent]
+    found.append(NUM_DRAWS - sum(found))
+    wanted.append(NUM_DRAWS - sum(wanted))
+    if not rare:
+        found.pop(), wanted.pop()
+    assert stats.chisquare(found, wanted).pvalue > 1e-3
+
+
+def standard_magnitudes(num_bins):
+    return policies.magnitudes(
+        num_bins, shear=0.3, translate_x=150 / 331 * 32, translate_y=150 / 331 * 32,
+        rotate=30, enhance=0.9, posterize=4,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("num_ops", "magnitude"), [(1, 30), (2, 9)])
+def test_randaugment(image, num_ops, magnitude):
+    space = standard_magnitudes(31)
+    step = [
+        branch
+        for name, bins in space.items()
+        for branch in branches(name, bins[magnitude], 1 / 14)
+    ]
+    policy = functools.partial(
+        policies.randaugment, num_ops=num_ops, magnitude=magnitude
+    )
+    check_draws(policy, image, outcomes(image, [step] * num_ops))
+
+
+def test_trivialaugment(image):
+    space = policies.magnitudes(
+        31, shear=0.99, translate_x=32, translate_y=32, rotate=135, enhance=0.99,
+        posterize=6,
+    )  # fmt: skip
+    step = [
+        branch
+        for name, bins in space.items()
+        for magnitude in bins
+        for branch in branches(name, magnitude, 1 / 14 / 31)
+    ]
+    check_draws(policies.trivialaugment, image, outcomes(image, [step]))
+
+
+def test_autoaugment(image):
+    space = standard_magnitudes(10) | {"invert": np.zeros(10)}
+    expected = collections.Counter()
+    for pair in policies._AUTOAUGMENT_CIFAR10:
+        steps = [
+            [*branches(name, space[name][number], p), (1 - p, "identity", 0.0)]
+            for name, p, number in pair
+        ]
+        for data, probability in outcomes(image, steps).items():
+            expected[data] += probability / 25
+    expected = {data: p for data, p in expected.items() if p}
+    check_draws(policies.autoaugment, image, expected)
+
+
+def test_autoaugment_table_adds_up():
+    """To the sums of torchvision's table, which a slip of the pen would change."""
+    steps = [step for pair in policies._AUTOAUGMENT_CIFAR10 for step in pair]
+    assert len(steps) == 50
+    assert sum(p for _, p, _ in steps) == pytest.approx(26.5)
+    assert sum(number for _, _, number in steps) == 187
+
+
+def test_magnitudes_are_torchs():
+    """As torch 2.13's linspace has them, where NumPy's rounds differently."""
+    space = policies.magnitudes(
+        31, shear=0.3, translate_x=32, translate_y=150 / 331 * 32, rotate=135,
+        enhance=0.9, posterize=6,
+    )  # fmt: skip
+    found = [float(x) for x in space["color"][[3, 5, 6]]]
+    assert found == [0.08999999612569809, 0.14999999105930328, 0.17999999225139618]
+    found = [float(x) for x in space["translate_x"][[3, 6, 7]]]
+    assert found == [3.200000286102295, 6.40000057220459, 7.466667175292969]
+    kept_bits = 3 * [8] + 5 * [7] + 5 * [6] + 5 * [5] + 5 * [4] + 5 * [3] + 3 * [2]
+    assert list(space["posterize"]) == kept_bits
+    assert [int(x) for x in space["translate_y"][::6]] == [0, 2, 5, 8, 11, 14]
+    assert list(standard_magnitudes(10)["solarize"][[0, 3, 6, 9]]) == [255, 170, 85, 0]

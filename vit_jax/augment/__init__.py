@@ -1,0 +1,147 @@
+"""Augmentation of training batches on the device, inside the jitted train step.
+
+Each image goes through crop, flip and policy (uint8), normalisation and erasing
+(float32) by itself, with a key of its own; then the batch is mixed. Only mixing moves
+anything between devices, and that is one image for each.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int, Int32, Key, UInt8
+
+from vit_jax.augment import erase, geometry, mix, policies
+
+
+def normalize(
+    images: UInt8[Array, "*n c"], mean: Sequence[float], std: Sequence[float]
+) -> Float32[Array, "*n c"]:
+    """(images / 255 - mean) / std; `mean` and `std` in 0..1, one for each channel."""
+    shape = (1,) * (images.ndim - 1) + (-1,)
+    mean = np.reshape(np.asarray(mean, np.float32), shape)
+    std = np.reshape(np.asarray(std, np.float32), shape)
+    return (images.astype(jnp.float32) / 255 - mean) / std
+
+
+def smooth_labels(
+    labels: Int[Array, "b"], *, num_classes: int, smoothing: float
+) -> Float32[Array, "b {num_classes}"]:
+    """One-hot targets, a share of which is spread evenly over all classes."""
+    return (1 - smoothing) * jax.nn.one_hot(labels, num_classes) + (
+        smoothing / num_classes
+    )
+
+
+def _unchanged(key, image, **_):
+    return image
+
+
+def _make_image_operations(config: Any, *, seed: int) -> tuple[Callable, ...]:
+    """(crop, flip, policy, erasing), each (key, image, ...) -> image."""
+    crop = {
+        "pad": partial(
+            geometry.random_crop,
+            padding_pixels=config.crop_padding_pixels,
+            padding_mode=config.crop_padding_mode,
+        ),
+        "resized": partial(geometry.random_resized_crop, min_area=config.crop_min_area),
+        "none": _unchanged,
+    }[config.crop]
+    flip = {
+        "random": lambda key, image, **_: geometry.random_flip(key, image),
+        "alternating": lambda key, image, **seen: geometry.alternating_flip(
+            image, seed=seed, **seen
+        ),
+        "none": _unchanged,
+    }[config.flip]
+    policy = {
+        "randaugment": partial(
+            policies.randaugment,
+            num_ops=config.randaugment_num_ops,
+            magnitude=config.randaugment_magnitude,
+        ),
+        "trivialaugment": policies.trivialaugment,
+        "autoaugment": policies.autoaugment,
+        "none": _unchanged,
+    }[config.policy]
+    erasing = _unchanged
+    if config.erase_prob:
+        erasing = partial(
+            erase.random_erase, prob=config.erase_prob, fill=config.erase_fill
+        )
+    return crop, flip, policy, erasing
+
+
+def _make_mixing(config: Any) -> Callable[..., tuple[Array, Array]] | None:
+    """(key, images, targets, *, active) -> (images, targets), or None for no mixing."""
+    if not config.mix_prob or not (config.mixup_alpha or config.cutmix_alpha):
+        return None
+    return partial(
+        mix.random_mix,
+        per=config.mix_per,
+        mixup_alpha=config.mixup_alpha,
+        cutmix_alpha=config.cutmix_alpha,
+        prob=config.mix_prob,
+        switch_prob=config.mix_switch_prob,
+    )
+
+
+def make_augment(
+    config: Any,
+    *,
+    mean: Sequence[float],
+    std: Sequence[float],
+    num_classes: int,
+    mix_until_step: int,
+    seed: int = 0,
+) -> Callable[..., tuple[Array, Array]]:
+    """The augmentation that `config.augment` describes, a pure function to jit.
+
+    Args:
+      config: the `augment` group of the settings; of `mix_until`, see below.
+      mean: of each channel, 0..1.
+      std: of each channel, 0..1.
+      num_classes: columns of the targets.
+      mix_until_step: the first step without MixUp and CutMix.
+      seed: of the first view of each example under alternating flip.
+
+    Returns:
+      augment(key, images, labels, *, step, epochs, indices) -> (images, targets) of a
+      batch. Images come in as uint8, 0..255, and go out normalised, float32; targets
+      have a row that sums to 1 for each. `step` counts optimizer steps, `epochs` says
+      in which pass over the training split each image is seen, and `indices` which of
+      its examples it is; the last two matter for alternating flip only.
+    """
+    crop, flip, policy, erasing = _make_image_operations(config, seed=seed)
+    mixing = _make_mixing(config)
+    smoothing = config.label_smoothing
+
+    def augment_image(key, image, epoch, index):
+        crop_key, flip_key, policy_key, erase_key = jax.random.split(key, 4)
+        image = crop(crop_key, image)
+        image = flip(flip_key, image, epoch=epoch, index=index)
+        image = policy(policy_key, image)
+        return erasing(erase_key, normalize(image, mean, std))
+
+    def augment(
+        key: Key[Array, ""],
+        images: UInt8[Array, "b h w c"],
+        labels: Int32[Array, "b"],
+        *,
+        step: Int32[Array, ""],
+        epochs: Int32[Array, "b"],
+        indices: Int32[Array, "b"],
+    ) -> tuple[Float32[Array, "b h w c"], Float32[Array, "b k"]]:
+        image_key, mix_key = jax.random.split(key)
+        keys = jax.random.split(image_key, len(images))
+        images = jax.vmap(augment_image)(keys, images, epochs, indices)
+        targets = smooth_labels(labels, num_classes=num_classes, smoothing=smoothing)
+        if mixing is None:
+            return images, targets
+        return mixing(mix_key, images, targets, active=step < mix_until_step)
+
+    return augment

@@ -1,0 +1,157 @@
+"""Operations on the pixel values of one image, equal to Pillow's bit for bit.
+
+All take one image [height, width, channels] of uint8, 0..255, with 1 or 3 channels, and
+return one of the same shape. They are what torchvision's policies apply to Pillow
+images, so a run here sees the same training images as one there. Arithmetic is in
+integers wherever Pillow's result can be had that way, and otherwise (`blend`,
+`autocontrast`) written so that neither fused multiply-add nor another device's rounding
+can change it.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Int32, UInt8, UInt32
+
+Image = UInt8[Array, "h w c"]
+
+
+def blend(
+    degenerate: Int32[Array, "#h #w #c"],
+    image: Image,
+    *,
+    factor: Float[Array, ""] | float,
+) -> Image:
+    """degenerate + factor * (image - degenerate), cut to 0..255, fraction dropped.
+
+    Args:
+      degenerate: what factor 0 gives, 0..255.
+      image: what factor 1 gives.
+      factor: at least 0; above 1 it exaggerates. Used in float32.
+    """
+    factor = jnp.asarray(factor, jnp.float32)
+    difference = (image.astype(jnp.int32) - degenerate).astype(jnp.float32)
+    # Pillow rounds the product to float32, then the sum. A compiler that fuses the two
+    # skips the first rounding. Halves of 12 bits times 9 bits are exact, so that their
+    # sum is the rounded product, fused or not.
+    bits = jax.lax.bitcast_convert_type(factor, jnp.uint32) & jnp.uint32(0xFFFFF000)
+    high = jax.lax.bitcast_convert_type(bits, jnp.float32)
+    product = high * difference + (factor - high) * difference
+    return jnp.clip(degenerate + product, 0, 255).astype(jnp.uint8)
+
+
+def _gray(image: Image) -> Int32[Array, "h w 1"]:
+    """ITU-R 601 luma in Pillow's 16-bit fixed point, 0..255."""
+    if image.shape[-1] == 1:
+        return image.astype(jnp.int32)
+    red, green, blue = jnp.split(image.astype(jnp.int32), 3, axis=-1)
+    return (19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16
+
+
+def brightness(image: Image, *, factor: Float[Array, ""] | float) -> Image:
+    """Blends with black; factor 1 changes nothing."""
+    return blend(jnp.zeros((1, 1, 1), jnp.int32), image, factor=factor)
+
+
+def color(image: Image, *, factor: Float[Array, ""] | float) -> Image:
+    """Blends with its own gray version; factor 1 changes nothing, 0 is gray."""
+    return blend(_gray(image), image, factor=factor)
+
+
+def contrast(image: Image, *, factor: Float[Array, ""] | float) -> Image:
+    """Blends with its mean gray, rounded half up; factor 1 changes nothing."""
+    gray = _gray(image)
+    mean = (2 * jnp.sum(gray) + gray.size) // (2 * gray.size)
+    return blend(mean.reshape(1, 1, 1), image, factor=factor)
+
+
+def sharpness(image: Image, *, factor: Float[Array, ""] | float) -> Image:
+    """Blends with its smoothed version; factor 1 changes nothing, above 1 sharpens.
+
+    The smoothing kernel is 1/13 everywhere and 5/13 in the middle; pixels at the border
+    have no full neighbourhood and stay as they are.
+    """
+    x = image.astype(jnp.int32)
+    rows = x[:-2] + x[1:-1] + x[2:]
+    total = rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4 * x[1:-1, 1:-1]
+    # Rounded to nearest: total / 13 is never halfway between two integers.
+    smooth = x.at[1:-1, 1:-1].set((2 * total + 13) // 26)
+    return blend(smooth, image, factor=factor)
+
+
+def posterize(image: Image, *, bits: Int[Array, ""] | int) -> Image:
+    """Keeps the highest `bits` bits, 1..8, of each value."""
+    drop = (8 - jnp.asarray(bits)).astype(jnp.uint8)
+    return (image >> drop) << drop
+
+
+def solarize(image: Image, *, threshold: Float[Array, ""] | float) -> Image:
+    """Inverts the values that are at least `threshold`, 0..255."""
+    return jnp.where(image.astype(jnp.float32) < threshold, image, 255 - image)
+
+
+def invert(image: Image) -> Image:
+    """255 minus each value."""
+    return 255 - image
+
+
+def equalize(image: Image) -> Image:
+    """Flattens each channel's histogram; a channel of one value stays as it is.
+
+    A value becomes the number of pixels below it, in units that make the brightest 255.
+
+    The histogram is a scatter. For 128 images of CIFAR-10 on 2 CPU cores it takes 3 ms;
+    sorting takes 12, a product of one-hot nibbles 29, comparing with all values 196.
+    """
+    height, width, channels = image.shape
+    x = image.reshape(height * width, channels).astype(jnp.int32)
+    zeros = jnp.zeros((256, channels), jnp.int32)
+    histogram = zeros.at[x, np.arange(channels)[None]].add(1, mode="promise_in_bounds")
+    below = jnp.cumsum(histogram, axis=0) - histogram
+    unit = jnp.take_along_axis(below, x.max(0, keepdims=True), axis=0) // 255
+    table = jnp.minimum((below + unit // 2) // jnp.maximum(unit, 1), 255)
+    table = jnp.where(unit > 0, table, np.arange(256)[:, None]).astype(jnp.uint8)
+    return jnp.take_along_axis(table, x, axis=0).reshape(image.shape)
+
+
+def autocontrast(image: Image) -> Image:
+    """Stretches each channel linearly to make its darkest value 0, its brightest 255.
+
+    A channel of one value stays as it is.
+    """
+    x = image.astype(jnp.int32)
+    low, high = x.min((0, 1), keepdims=True), x.max((0, 1), keepdims=True)
+    width = jnp.maximum(high - low, 1)
+    scaled = (x - low) * 255
+    quotient = scaled // width
+    falls_short = jnp.asarray(_autocontrast_shortfalls())[low, high] >> (
+        (quotient // 15).astype(jnp.uint32)
+    )
+    exact = quotient * width == scaled
+    stretched = quotient - (exact & (falls_short % 2 == 1))
+    return jnp.where(high > low, stretched, x).astype(jnp.uint8)
+
+
+@functools.cache
+def _autocontrast_shortfalls() -> UInt32[np.ndarray, "256 256"]:
+    """Where Pillow's autocontrast of the range low..high lands 1 below the exact value.
+
+    Pillow computes int(x * scale + offset) in doubles. Where (x - low) * 255 divides by
+    high - low, rounding can leave the result a hair below the integer, and int() drops
+    1: for 12,094 of all triples (low, high, x). The integers in question are, for each
+    range, multiples of 15 or of 17, so that integer // 15 tells them apart: it is the
+    number of the bit that is set.
+    """
+    table = np.zeros((256, 256), np.uint32)
+    x = np.arange(256)
+    for low in range(255):
+        high = np.arange(low + 1, 256)[:, None]
+        scale = 255.0 / (high - low)
+        exact = (x - low) * 255 // (high - low)
+        found = (x * scale + -low * scale).astype(np.int64)
+        short = (x >= low) & (x <= high) & (found < exact)
+        bits = np.where(short, 1 << (exact.clip(0, 255) // 15), 0)
+        table[low, low + 1 :] = np.bitwise_or.reduce(bits, axis=1)
+    return table

@@ -1,0 +1,103 @@
+"""MixUp and CutMix: two images and their targets made one."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Key
+
+from vit_jax.augment.geometry import rectangle
+
+
+def random_beta(key: Key[Array, ""], *, alpha: float) -> Float32[Array, ""]:
+    """A draw from Beta(alpha, alpha), alpha above 0.
+
+    Bailey 1994 makes Student's t with 2 * alpha degrees of freedom of two uniform
+    numbers, and (1 + t / sqrt(2 * alpha + t^2)) / 2 has this distribution. Unlike
+    jax.random.beta it has no rejection loop, for which a GPU waits on the host.
+    """
+    radius, angle = jax.random.uniform(key, (2,))
+    cosine = jnp.cos(2 * jnp.pi * angle)
+    # t^2 / (2 alpha); infinite for small alpha, which rightly gives 0 or 1.
+    square = jnp.expm1(-jnp.log1p(-radius) / alpha) * cosine**2
+    return 0.5 + 0.5 * jnp.sign(cosine) / jnp.sqrt(1 + 1 / square)
+
+
+def random_shares(
+    key: Key[Array, ""],
+    *,
+    height: int,
+    width: int,
+    mixup_alpha: float,
+    cutmix_alpha: float,
+    prob: float,
+    switch_prob: float,
+) -> Float32[Array, "{height} {width}"]:
+    """What share of itself, 0..1, an image keeps at each pixel.
+
+    MixUp (Zhang et al. 2018): one number from Beta(mixup_alpha, mixup_alpha) for all.
+    CutMix (Yun et al. 2019): 0 in a rectangle and 1 elsewhere. The rectangle's area is
+    1 - Beta(cutmix_alpha, cutmix_alpha) of the image and its centre uniform; what of it
+    falls outside is cut off.
+
+    Args:
+      key: draws all of this.
+      height: of the image, pixels.
+      width: of the image, pixels.
+      mixup_alpha: 0 for CutMix only.
+      cutmix_alpha: 0 for MixUp only.
+      prob: chance of either of them; otherwise every share is 1.
+      switch_prob: chance of CutMix where both are on.
+    """
+    use_key, switch_key, mixup_key, cutmix_key, place_key = jax.random.split(key, 5)
+    if mixup_alpha:
+        mixup = jnp.full((height, width), random_beta(mixup_key, alpha=mixup_alpha))
+    if cutmix_alpha:
+        pasted = 1 - random_beta(cutmix_key, alpha=cutmix_alpha)
+        size = jnp.array([height, width])
+        half = (0.5 * jnp.sqrt(pasted) * size).astype(jnp.int32)
+        centre = jax.random.randint(place_key, (2,), 0, size)
+        box = rectangle(centre - half, centre + half, height=height, width=width)
+        cutmix = 1.0 - box
+    if mixup_alpha and cutmix_alpha:
+        switch = jax.random.bernoulli(switch_key, switch_prob)
+        shares = jnp.where(switch, cutmix, mixup)
+    else:
+        shares = mixup if mixup_alpha else cutmix
+    return jnp.where(jax.random.bernoulli(use_key, prob), shares, 1.0)
+
+
+def random_mix(
+    key: Key[Array, ""],
+    images: Float32[Array, "b h w c"],
+    targets: Float32[Array, "b k"],
+    *,
+    active: Bool[Array, ""],
+    per: str,
+    **options: float,
+) -> tuple[Float32[Array, "b h w c"], Float32[Array, "b k"]]:
+    """Mixes each image of a batch, and its targets, with the one before it.
+
+    Batches are drawn at random, so that the neighbour is as good a partner as one from
+    a permutation; and where the batch lies on several devices, each sends one image on
+    instead of all. Targets are mixed by the mean share over the pixels, for CutMix the
+    area that was really left.
+
+    Args:
+      key: draws the shares.
+      images: any range.
+      targets: one row for each image.
+      active: False leaves everything as it is.
+      per: "batch" for one draw for all, "image" for one for each.
+      **options: of `random_shares`.
+    """
+    count, height, width, _ = images.shape
+    keys = jax.random.split(key, count if per == "image" else 1)
+    draw = partial(random_shares, height=height, width=width, **options)
+    shares = jnp.where(active, jax.vmap(draw)(keys), 1.0)
+    kept = shares.mean((1, 2))[:, None]
+    shares = shares[:, :, :, None]
+    return (
+        shares * images + (1 - shares) * jnp.roll(images, 1, axis=0),
+        kept * targets + (1 - kept) * jnp.roll(targets, 1, axis=0),
+    )

@@ -1,0 +1,101 @@
+"""One operation of a policy as numbers, so that each image of a batch has its own."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int, Int32, UInt8
+
+from vit_jax.augment import color, geometry
+
+
+class Operation(NamedTuple):
+    """One operation or, with leading axes, a table of them.
+
+    Attributes:
+      kind: position in `_KINDS`.
+      matrix: of a warp, see `geometry.affine_matrix`.
+      amount: of the others: factor, bits or threshold.
+    """
+
+    kind: Int32[Array, "*n"] | Int32[np.ndarray, "*n"]
+    matrix: Int32[Array, "*n 6"] | Int32[np.ndarray, "*n 6"]
+    amount: Float32[Array, "*n"] | Float32[np.ndarray, "*n"]
+
+
+_KINDS = {
+    "warp": lambda image, op: geometry.warp(image, matrix=op.matrix),
+    "brightness": lambda image, op: color.brightness(image, factor=op.amount),
+    "color": lambda image, op: color.color(image, factor=op.amount),
+    "contrast": lambda image, op: color.contrast(image, factor=op.amount),
+    "sharpness": lambda image, op: color.sharpness(image, factor=op.amount),
+    "posterize": lambda image, op: color.posterize(
+        image, bits=op.amount.astype(jnp.int32)
+    ),
+    "solarize": lambda image, op: color.solarize(image, threshold=op.amount),
+    "autocontrast": lambda image, op: color.autocontrast(image),
+    "equalize": lambda image, op: color.equalize(image),
+    "invert": lambda image, op: color.invert(image),
+}
+
+
+def make_operation(
+    name: str, magnitude: float, *, height: int, width: int
+) -> Operation:
+    """An operation at a magnitude, both in torchvision's terms, as NumPy scalars.
+
+    Args:
+      name: a key of `policies.magnitudes`, or "invert".
+      magnitude: shear as a slope, translation in pixels (its fraction is dropped),
+        rotation in degrees counter-clockwise, brightness and its kin as the difference
+        of the factor from 1, posterize as bits kept, solarize as threshold.
+      height: of the image, pixels.
+      width: of the image, pixels.
+    """
+    matrices = {
+        "identity": lambda: geometry.translate_matrix(0, 0),
+        "shear_x": lambda: geometry.shear_x_matrix(magnitude),
+        "shear_y": lambda: geometry.shear_y_matrix(magnitude),
+        "translate_x": lambda: geometry.translate_matrix(int(magnitude), 0),
+        "translate_y": lambda: geometry.translate_matrix(0, int(magnitude)),
+        "rotate": lambda: geometry.rotate_matrix(magnitude, height=height, width=width),
+    }
+    kind = "warp" if name in matrices else name
+    is_factor = name in ("brightness", "color", "contrast", "sharpness")
+    return Operation(
+        kind=np.asarray(list(_KINDS).index(kind), np.int32),
+        matrix=matrices.get(name, matrices["identity"])(),
+        amount=np.asarray(magnitude + is_factor, np.float32),
+    )
+
+
+def make_table(
+    rows: Iterable[tuple[str, float]], *, height: int, width: int
+) -> Operation:
+    """A table with a row for each (name, magnitude)."""
+    made = [make_operation(*row, height=height, width=width) for row in rows]
+    return Operation(*map(np.stack, zip(*made, strict=True)))
+
+
+def apply_rows(
+    image: UInt8[Array, "h w c"], *, table: Operation, rows: Int[Array, "n"]
+) -> UInt8[Array, "h w c"]:
+    """Applies these rows of a table to an image, 0..255, one after the other.
+
+    Under vmap every image goes through every kind of operation and keeps one result. So
+    kinds are few, identity and all geometric operations being one warp, and each is
+    cheap. Measured for 128 images of CIFAR-10 and two operations, on 2 CPU cores, where
+    a train step of ViT-Tiny/4 takes 3 to 5 s: 25 ms. Unrolling the scan makes it 90, as
+    XLA then fuses, and so repeats, the first operation in each kind of the second. In
+    lax.map only the drawn kinds run, which takes 2, but would leave an accelerator with
+    one image at a time.
+    """
+    kinds = list(_KINDS.values())
+
+    def apply_row(image, operation):
+        return jax.lax.switch(operation.kind, kinds, image, operation), None
+
+    drawn = Operation(*(jnp.asarray(column)[rows] for column in table))
+    return jax.lax.scan(apply_row, image, drawn)[0]
