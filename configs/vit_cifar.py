@@ -50,6 +50,7 @@ def get_config() -> ConfigDict:
         "learning_rate": 1e-3,
         "muon_learning_rate": 0.02,
         "momentum": 0.95,
+        "nesterov": True,
         "weight_decay": 0.05,
         "ema_decay": 0.99,
     }

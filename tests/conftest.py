@@ -16,6 +16,8 @@ _CACHE = os.environ.setdefault(
     os.path.join(tempfile.gettempdir(), f"vit_jax_tests_{os.getuid()}"),
 )
 pathlib.Path(_CACHE).mkdir(mode=0o700, exist_ok=True)
+# JAX runs what the cache holds: nobody else may have put it there.
+assert os.stat(_CACHE).st_uid == os.getuid(), f"{_CACHE} belongs to somebody else"
 jax.config.update("jax_compilation_cache_dir", _CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 

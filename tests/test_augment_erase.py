@@ -10,11 +10,11 @@ from scipy import stats
 from vit_jax.augment import erase
 
 
-def erased(prob, fill, count=4000, size=48):
+def erased(prob, fill, count=4000, size=48, **ranges):
     """(images, masks of what was erased) of an image of sevens."""
     image = np.full((size, size, 2), 7, np.float32)
     keys = jax.random.split(jax.random.key(0), count)
-    operation = functools.partial(erase.random_erase, prob=prob, fill=fill)
+    operation = functools.partial(erase.random_erase, prob=prob, fill=fill, **ranges)
     images = np.asarray(jax.jit(jax.vmap(operation, (0, None)))(keys, image))
     return images, (images != 7).any(-1)
 
@@ -25,7 +25,7 @@ def sides(masks):
 
 @pytest.fixture(scope="module")
 def zeros():
-    return erased(prob=1.0, fill="zero")
+    return erased(prob=1.0, fill=0.0)
 
 
 def test_what_is_erased_is_one_rectangle_of_zeros(zeros):
@@ -62,7 +62,7 @@ def test_place_is_uniform_where_the_rectangle_fits(zeros):
 
 
 def test_probability_and_never_as_high_or_wide_as_the_image():
-    _, masks = erased(prob=0.25, fill="zero", size=6)
+    _, masks = erased(prob=0.25, fill=0.0, size=6)
     count = int(masks.any((1, 2)).sum())
     assert stats.binomtest(count, 4000, 0.25).pvalue > 1e-3
     height, width = sides(masks)
@@ -73,3 +73,12 @@ def test_noise_is_standard_normal_for_each_value():
     images, masks = erased(prob=1.0, fill="noise", count=400)
     assert stats.kstest(images[masks][:, 0], "norm").statistic < 0.01
     assert abs(np.corrcoef(images[masks].T)[0, 1]) < 0.01
+
+
+def test_fill_area_and_ratio_are_free_to_choose():
+    images, masks = erased(
+        prob=1.0, fill=-2.5, area=(0.25, 0.25), ratio=(1.0, 1.0), count=50
+    )
+    assert (images[masks] == -2.5).all()
+    height, width = sides(masks)
+    assert set(height) == set(width) == {24}

@@ -39,8 +39,6 @@ def test_what_does_not_fit_is_refused_before_compiling(
 def test_batches_are_checked_against_devices_and_slices(tiny_config, splits):
     with pytest.raises(UserError, match=r"batch_size is 16.*24"):
         make_experiment(tiny_config(num_devices=3, optim__accumulate_steps=8), splits)
-    with pytest.raises(UserError, match=r"eval_batch_size is 121.*120 or 128"):
-        make_experiment(tiny_config(num_devices=8, eval_batch_size=121), splits)
 
 
 def test_a_plan_counts_in_steps(tiny_config):

@@ -116,27 +116,50 @@ def test_progress_shows_what_a_person_wants_to_know(capsys):
 
 
 def test_a_bar_on_a_real_terminal():
-    pid, terminal = os.forkpty()
-    if pid == 0:
-        code = (
-            "from vit_jax.progress import Progress\n"
-            "p = Progress(3)\n"
-            "p.update(3)\n"
-            "p.metrics(dict(step=3, loss=1, accuracy=.5, images_per_second=9))\n"
-            "p.line('epoch 1: fine')\n"
-            "p.close()\n"
-        )
-        os.execv(sys.executable, [sys.executable, "-c", code])
+    code = (
+        "from vit_jax.progress import Progress\n"
+        "p = Progress(3)\n"
+        "p.update(3)\n"
+        "p.metrics(dict(step=3, loss=1, accuracy=.5, images_per_second=9))\n"
+        "p.line('epoch 1: fine')\n"
+        "p.close()\n"
+    )
+    controller, terminal = os.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=terminal, stdout=terminal, stderr=terminal
+    )
+    os.close(terminal)
     shown = b""
     while True:
         try:
-            part = os.read(terminal, 4096)
+            part = os.read(controller, 4096)
         except OSError:  # Linux's end of a pseudo-terminal
             break
         if not part:
             break
         shown += part
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(controller)
+    assert process.wait(timeout=60) == 0
     assert b"3/3" in shown and b"step/s" in shown and b"loss 1.0000" in shown
     assert b"epoch 1: fine" in shown
+
+
+def test_complaints_that_nobody_reads_keep_their_status(tmp_path):
+    """A warning and an error go into a pipe whose reader has left."""
+    code = (
+        "import warnings\n"
+        "from vit_jax.commands import run_command\n"
+        "from vit_jax.errors import UserError\n"
+        "def main(arguments):\n"
+        "    warnings.warn('careful', stacklevel=1)\n"
+        "    raise UserError('wrong')\n"
+        "run_command(main)\n"
+    )
+    read, write = os.pipe()
+    os.close(read)
+    process = subprocess.run(
+        [sys.executable, "-c", code], stderr=write, stdout=subprocess.DEVNULL
+    )
+    os.close(write)
+    assert process.returncode == 1

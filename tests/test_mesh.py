@@ -12,7 +12,7 @@ from vit_jax.train import train_and_evaluate
 def test_a_mesh_has_the_devices_asked_for():
     assert meshes.make_mesh(0).size == jax.device_count() == 8
     assert meshes.make_mesh(3).size == 3
-    with pytest.raises(UserError, match="9.*8"):
+    with pytest.raises(UserError, match=r"9.*8"):
         meshes.make_mesh(9)
 
 
@@ -22,9 +22,9 @@ def test_a_mesh_has_the_devices_asked_for():
 )
 def test_batch_sizes_that_cannot_be_divided(batch_size, parts, words):
     with pytest.raises(UserError, match=words) as refusal:
-        meshes.check_batch_size("batch_size", batch_size, parts)
+        meshes.check_batch_size(batch_size, parts)
     assert str(batch_size) in str(refusal.value) and str(parts) in str(refusal.value)
-    meshes.check_batch_size("batch_size", 8 * parts, parts)
+    meshes.check_batch_size(8 * parts, parts)
 
 
 def test_put_copies_or_divides():
@@ -56,8 +56,24 @@ def train_losses(folder):
 
 
 def test_eight_devices_train_as_one_does(resnet_config, tmp_path):
+    compare_one_and_eight(resnet_config, tmp_path)
+
+
+def test_dropout_and_mixing_do_not_depend_on_the_devices(tiny_config, tmp_path):
+    settings = {
+        "model__dropout": 0.2, "model__drop_path": 0.2, "augment__mixup_alpha": 1.0,
+        "augment__cutmix_alpha": 1.0, "augment__mix_per": "image",
+        "augment__flip": "random", "log_every": "1 steps", "num_steps": 3,
+        "optim__accumulate_steps": 2,
+    }  # fmt: skip
+    compare_one_and_eight(
+        lambda **changes: tiny_config(**settings, **changes), tmp_path
+    )
+
+
+def compare_one_and_eight(make_config, tmp_path):
     results = [
-        train_and_evaluate(resnet_config(num_devices=n), tmp_path / f"on{n}")
+        train_and_evaluate(make_config(num_devices=n), tmp_path / f"on{n}")
         for n in (1, 8)
     ]
     losses = [train_losses(tmp_path / f"on{n}") for n in (1, 8)]

@@ -18,7 +18,7 @@ EPOCH = TRAIN / BATCH
 
 # config: parameters, peak rate, and steps of warm-up at a batch size of 8.
 RECIPES = {
-    "vit_cifar.py": (3_897_931, 1e-3, round(0.05 * 200 * EPOCH)),
+    "vit_cifar.py": (3_907_786, 1e-3, round(0.05 * 200 * EPOCH)),
     "resnet_cifar.py": (11_173_962, 0.1, 5 * EPOCH),
     "vit_192x9.py": (4_028_170, 1e-3, 5 * EPOCH),
     "vit_192x9.py:resnet18": (11_173_962, 0.1, 0),

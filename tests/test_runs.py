@@ -156,10 +156,36 @@ def test_mistakes_on_evaluates_command_line(copied_run, arguments, words):
 def test_settings_that_only_change_the_display_may_change(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create()
-    folder.start(make_config({}), with_changes=False)
-    folder.start(make_config({"log_every": "1 epoch"}), with_changes=False)
+    folder.require_same(make_config({"seed": 1}), {})  # nothing there yet
+    folder.start(make_config({}), {"num_examples": 5})
+    folder.require_same(make_config({"log_every": "1 epoch"}), {"num_examples": 5})
     with pytest.raises(UserError, match="seed: 0 -> 1"):
-        folder.start(make_config({"seed": 1}), with_changes=False)
+        folder.require_same(make_config({"seed": 1}), {"num_examples": 5})
+    with pytest.raises(UserError, match=r"dataset: .*5.* -> .*6"):
+        folder.require_same(make_config({}), {"num_examples": 6})
+
+
+def test_a_setting_of_a_later_version_has_its_default_in_older_runs(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.start(make_config({}), {})
+    older = folder.read("config")
+    del older["optim"]["ema_decay"]
+    folder.write("config", older)
+    folder.require_same(make_config({}), {})
+
+
+def test_files_hold_json_that_everyone_reads(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.append_metrics({"step": 1, "loss": float("nan")})
+    assert folder.read_metrics() == [{"step": 1, "loss": None}]
+    assert "NaN" not in (tmp_path / "metrics.jsonl").read_text()
+
+
+def test_a_full_disk_is_a_sentence(tmp_path):
+    folder = RunFolder(tmp_path)
+    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+    with pytest.raises(UserError, match="No space left"):
+        folder.append_metrics({"step": 1})
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):

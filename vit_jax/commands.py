@@ -1,5 +1,6 @@
 """How every command ends: a sentence for the user's mistakes, an exit status."""
 
+import contextlib
 import os
 import sys
 import warnings
@@ -9,8 +10,10 @@ from vit_jax.errors import UserError
 from vit_jax.signals import Interrupted
 
 
-def _print_warning(message, *_):
-    print(f"warning: {message}", file=sys.stderr)
+def _complain(text: str) -> None:
+    # A reader of standard error who left changes neither the work nor its status.
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
@@ -20,18 +23,18 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     sentence; 128 + signal after an interruption, as shells report it. Warnings are
     printed as sentences, too.
     """
-    warnings.showwarning = _print_warning
+    warnings.showwarning = lambda text, *_: _complain(f"warning: {text}")
     try:
         status = main(sys.argv[1:]) or 0
         sys.stdout.flush()
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
+        _complain(f"error: {error}")
         status = 1
     except Interrupted as interruption:
-        print(interruption, file=sys.stderr)
+        _complain(str(interruption))
         status = interruption.exit_status
     except KeyboardInterrupt:
-        print("interrupted before there was anything to save", file=sys.stderr)
+        _complain("interrupted before there was anything to save")
         status = 130
     except BrokenPipeError:
         # The reader left (`| head`). Python would complain again while it flushes

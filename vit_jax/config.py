@@ -83,11 +83,11 @@ def load_config_file(path: str) -> ConfigDict:
     """
     name, _, variant = path.partition(":")
     file = pathlib.Path(name)
-    if not file.is_file():
+    if not file.is_file() or file.suffix != ".py":
         near = sorted(str(p) for p in file.parent.glob("*.py"))
         raise UserError(
-            f"There is no config file {name}{did_you_mean(name, near)}; run from the "
-            "folder that holds configs/ or give the file's full path."
+            f"There is no config file {name}{did_you_mean(name, near)}; it must be a "
+            ".py file: run from the folder that holds configs/ or give its full path."
         )
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
@@ -131,7 +131,8 @@ def apply_overrides(
             if not rest:
                 raise UserError(f"{argument} needs a value: {argument}=VALUE.")
             text = rest.pop(0)
-        set_value(config, key, _parse_value(text))
+        takes_text = key in FIELDS and FIELDS[key].allowed == "text"
+        set_value(config, key, text if takes_text else _parse_value(text))
     return config
 
 
@@ -140,7 +141,7 @@ def _parse_value(text: str) -> Any:
         return text.lower() == "true"
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return {"nan": math.nan, "inf": math.inf}.get(text.lower(), text)
 
 
@@ -160,10 +161,10 @@ def check_config(config: ConfigDict) -> None:
             "config.augment.randaugment_magnitude is "
             f"{config.augment.randaugment_magnitude}, but its 31 bins are 0 to 30."
         )
-    if config.batch_size % config.optim.accumulate_steps:
+    if config.optim.name == "muon" and not config.optim.learning_rate:
         raise UserError(
-            f"config.optim.accumulate_steps is {config.optim.accumulate_steps}, but "
-            f"must divide config.batch_size, which is {config.batch_size}."
+            "config.optim.learning_rate is 0, but muon's rate is a multiple of it; "
+            "give a rate above 0."
         )
     if config.num_steps is None and config.num_epochs == 0:
         raise UserError("config.num_epochs is 0; give a length above 0, or num_steps.")

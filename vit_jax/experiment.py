@@ -2,12 +2,12 @@
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
-import optax
 from flax import linen as nn
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
@@ -17,7 +17,6 @@ from vit_jax import augment, data, evaluate, models, optim, steps
 from vit_jax import mesh as meshes
 from vit_jax.config import set_value
 from vit_jax.durations import to_steps
-from vit_jax.runs import compute_dtype
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Experiment:
       config: complete: the model's and the dataset's own values are filled in.
       splits: "train", "val", "test" and, where asked for, "subset_test".
       mesh: the devices.
-      schedule: step -> learning rate.
+      root_key: the run's only random key.
       init_state: () -> the state before the first step, on the mesh.
       train_step: (state, batch, root_key, lr_scale) -> (state, metrics); takes a batch
         as `steps.take_batch` gives it. Not compiled yet.
@@ -73,15 +72,10 @@ class Experiment:
     plan: Plan
     mesh: Mesh
     model: nn.Module
-    schedule: optax.Schedule
+    root_key: Array
     init_state: Callable[[], steps.TrainState]
     train_step: Callable
     eval_step: Callable
-
-    @property
-    def root_key(self) -> Array:
-        """The run's only key."""
-        return jax.random.key(self.config.seed)
 
     def describe_dataset(self) -> dict[str, Any]:
         """What a loaded run has to know of the data, JSON-ready."""
@@ -98,16 +92,21 @@ class Experiment:
             variables,
             self.splits[split].images,
             eval_step=self.eval_step,
-            batch_size=self.config.eval_batch_size,
+            # In equal parts over the devices; filling up costs no accuracy.
+            batch_size=math.ceil(self.config.eval_batch_size / self.mesh.size)
+            * self.mesh.size,
             mesh=self.mesh,
         )
 
 
 def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
-    """A copy in which nothing is left to tables that a later version may change."""
+    """A copy that no machine and no later version's tables will read differently."""
     config = config.copy_and_resolve_references()
     for name, value in models.model_settings(config.model).items():
         set_value(config, f"model.{name}", value)
+    if config.model.dtype == "auto":
+        on_cpu = jax.default_backend() == "cpu"
+        set_value(config, "model.dtype", "float32" if on_cpu else "bfloat16")
     mean, std = data.normalization(config.data, train)
     set_value(config, "data.mean", mean)
     set_value(config, "data.std", std)
@@ -125,14 +124,13 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
     image_shape, num_classes = train.images.shape[1:], len(train.class_names)
     mesh = meshes.make_mesh(config.num_devices)
     slices = config.optim.accumulate_steps
-    meshes.check_batch_size("batch_size", config.batch_size, mesh.size * slices)
-    meshes.check_batch_size("eval_batch_size", config.eval_batch_size, mesh.size)
+    meshes.check_batch_size(config.batch_size, mesh.size * slices)
     plan = make_plan(config, len(train.images))
     model = models.make_model(
         config.model,
         num_classes=num_classes,
         image_shape=image_shape,
-        dtype=compute_dtype(config),
+        dtype=config.model.dtype,
     )
     schedule = optim.make_schedule(
         config.schedule,
@@ -172,9 +170,9 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         plan=plan,
         mesh=mesh,
         model=model,
-        schedule=schedule,
-        init_state=lambda: jax.jit(init_state, out_shardings=meshes.replicated(mesh))(
-            root_key
+        root_key=root_key,
+        init_state=functools.partial(
+            jax.jit(init_state, out_shardings=meshes.replicated(mesh)), root_key
         ),
         train_step=train_step,
         eval_step=evaluate.make_eval_step(
@@ -200,7 +198,7 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     epochs = plan.total_steps / plan.steps_per_epoch
     rows = {
         "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
-        f"{compute_dtype(config)} computation",
+        f"{config.model.dtype} computation",
         "data": f"{config.data.source} {config.data.name}, {shape} images: {sizes}; "
         f"selects on {selected}",
         "model": f"{config.model.name}, {num_params:,} parameters, "

@@ -12,6 +12,7 @@ figures/           training curves and whatever else was drawn
 import contextlib
 import importlib.metadata
 import json
+import math
 import os
 import pathlib
 import platform
@@ -23,11 +24,13 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
-from vit_jax.config import flatten
+import vit_jax
+from vit_jax.config import flatten, make_config
 from vit_jax.errors import UserError
 
 # Settings that change what is shown or where it runs, never what is learned.
 _FREE_SETTINGS = {
+    "checkpoint_every",
     "eval_batch_size",
     "log_every",
     "num_devices",
@@ -44,7 +47,7 @@ class RunFolder:
     """Paths and small files of one run; `path` is absolute."""
 
     def __init__(self, workdir: str | os.PathLike):
-        self.path = pathlib.Path(workdir).absolute()
+        self.path = pathlib.Path(workdir).expanduser().absolute()
         self.checkpoints = self.path / "checkpoints"
         self.figures = self.path / "figures"
         self._metrics = self.path / "metrics.jsonl"
@@ -66,33 +69,38 @@ class RunFolder:
                 f"({error.strerror}); give another --workdir."
             ) from None
 
-    def start(self, config: ConfigDict, *, with_changes: bool) -> None:
-        """Writes config.json and adds this start to environment.json.
+    def require_same(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
+        """Refuses to continue a run of other settings or other data; writes nothing.
 
         Args:
-          config: complete, as `train` resolved it.
-          with_changes: replace a stored config that differs.
+          config: complete, as the new start resolved it.
+          dataset: the content dataset.json would get.
 
         Raises:
-          UserError: the folder holds a run of another config; names each key that
-            differs with its old and new value.
+          UserError: names each key that differs with its old and new value.
         """
-        file = self.path / "config.json"
-        new = json.loads(json.dumps(config.to_dict()))
-        if file.exists() and not with_changes:
-            old_flat, new_flat = dict(flatten(self.read("config"))), dict(flatten(new))
-            changes = [
-                f"{key}: {old_flat.get(key)!r} -> {new_flat.get(key)!r}"
-                for key in sorted(old_flat.keys() | new_flat.keys())
-                if old_flat.get(key) != new_flat.get(key) and key not in _FREE_SETTINGS
-            ]
-            if changes:
-                raise UserError(
-                    f"{self.path} holds a run with other settings "
-                    f"({'; '.join(changes)}); give another --workdir, the same "
-                    "settings, or --resume_with_changes."
-                )
-        self.write("config", new)
+        if not self.has("config"):
+            return
+        old = dict(flatten(_as_json(make_config(self.read("config")).to_dict())))
+        new = dict(flatten(_as_json(config.to_dict())))
+        if self.has("dataset"):
+            old |= {"dataset": self.read("dataset")}
+            new |= {"dataset": _as_json(dataset)}
+        changes = [
+            f"{key}: {old.get(key)!r} -> {new.get(key)!r}"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key) and key not in _FREE_SETTINGS
+        ]
+        if changes:
+            raise UserError(
+                f"{self.path} holds a run with other settings ({'; '.join(changes)}); "
+                "give another --workdir, the same settings, or --resume_with_changes."
+            )
+
+    def start(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
+        """Writes config.json and dataset.json, adds this start to environment.json."""
+        self.write("config", config.to_dict())
+        self.write("dataset", dataset)
         environment = describe_environment()
         if self.has("environment"):
             before = self.read("environment")
@@ -122,32 +130,63 @@ class RunFolder:
             raise UserError(f"{file} is damaged: {error}.") from None
 
     def write(self, name: str, content: Any) -> None:
-        """Replaces NAME.json as a whole: a reader sees the old or the new one."""
-        text = json.dumps(content, indent=2) + "\n"
-        temporary = self.path / f".{name}.json.{os.getpid()}"
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(self.path / f"{name}.json")
+        """Replaces NAME.json as a whole: a reader sees the old or the new one.
+
+        Raises:
+          UserError: the disk is full or the folder cannot be written to any more.
+        """
+        text = json.dumps(_as_json(content), indent=2) + "\n"
+        self._replace(self.path / f"{name}.json", text)
 
     def append_metrics(self, record: dict[str, Any]) -> None:
-        """Adds a line to metrics.jsonl."""
-        with self._metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        """Adds a line to metrics.jsonl; raises as `write` does."""
+        line = json.dumps(_as_json(record)) + "\n"
+        with (
+            self._report_failure(self._metrics),
+            self._metrics.open("a", encoding="utf-8") as file,
+        ):
+            file.write(line)
+
+    def _replace(self, file: pathlib.Path, text: str) -> None:
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        with self._report_failure(file):
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(file)
+
+    @contextlib.contextmanager
+    def _report_failure(self, file: pathlib.Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"{file} cannot be written ({error.strerror}); make room and rerun the "
+                "same command."
+            ) from error
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """The records of metrics.jsonl; a last line that was cut off is left out."""
-        return list(self._records()) if self._metrics.exists() else []
-
-    def _records(self) -> Iterator[dict[str, Any]]:
-        for line in self._metrics.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError):
-                yield json.loads(line)
+        """The records of metrics.jsonl; lines that were cut off are left out."""
+        records = []
+        if self._metrics.exists():
+            for line in self._metrics.read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(ValueError):
+                    records.append(json.loads(line))
+        return records
 
     def forget_metrics_after(self, step: int) -> None:
         """Drops the records of steps that a resumed run will do again."""
         kept = [r for r in self.read_metrics() if r["step"] <= step]
-        temporary = self._metrics.with_suffix(".tmp")
-        temporary.write_text("".join(json.dumps(r) + "\n" for r in kept), "utf-8")
-        temporary.replace(self._metrics)
+        self._replace(self._metrics, "".join(json.dumps(r) + "\n" for r in kept))
+
+
+def _as_json(content: Any) -> Any:
+    """What a JSON reader gets back; NaN and infinity, which JSON lacks, become None."""
+    if isinstance(content, dict):
+        return {str(key): _as_json(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_as_json(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content
 
 
 def describe_environment() -> dict[str, Any]:
@@ -155,7 +194,7 @@ def describe_environment() -> dict[str, Any]:
     devices = jax.devices()
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": sys.argv,
+        "command": sys.orig_argv,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": platform.node(),
@@ -163,6 +202,6 @@ def describe_environment() -> dict[str, Any]:
         "device": devices[0].device_kind,
         "num_devices": len(devices),
         "num_processes": jax.process_count(),
-        "vit_jax": importlib.metadata.version("vit_jax"),
+        "vit_jax": vit_jax.__version__,
         **{name: importlib.metadata.version(name) for name in _PACKAGES},
     }

@@ -1,6 +1,7 @@
 """What a training loop knows besides its state, and what it decides from that."""
 
 import dataclasses
+import math
 from typing import Any
 
 from vit_jax import optim
@@ -20,13 +21,14 @@ class Journal:
 
     def add_evaluation(self, step: int, scores: dict[str, float]) -> bool:
         """Takes {"accuracy", "loss"} and says whether they are the best so far."""
-
-        def rank(evaluation):
-            return evaluation["accuracy"], -evaluation["loss"]
-
-        is_best = all(rank(scores) > rank(earlier) for earlier in self.evaluations)
+        ranks = [_rank(earlier) for earlier in self.evaluations]
         self.evaluations.append({"step": step, **scores})
-        return is_best
+        return _rank(scores) > max(ranks, default=_NEVER_BEST)
+
+    @property
+    def last_evaluated_step(self) -> int:
+        """-1 before the first evaluation."""
+        return int(self.evaluations[-1]["step"]) if self.evaluations else -1
 
     def lr_scale(self, config_schedule: Any) -> float:
         """What the schedule is multiplied with after the evaluations so far."""
@@ -46,3 +48,14 @@ class Journal:
             patience=config_early_stopping.patience,
             target=config_early_stopping.target,
         )
+
+
+_NEVER_BEST = (-math.inf, -math.inf)
+
+
+def _rank(evaluation: dict[str, float]) -> tuple[float, float]:
+    """Higher accuracy first, then lower loss, as `Checkpoints` ranks them."""
+    accuracy, loss = evaluation["accuracy"], evaluation["loss"]
+    if not (math.isfinite(accuracy) and math.isfinite(loss)):
+        return _NEVER_BEST
+    return accuracy, -loss

@@ -103,16 +103,20 @@ class TrainLog:
         }
         # The rate at the interval's end rather than its mean: it is a setting.
         means["learning_rate"] = float(step_metrics[-1]["learning_rate"])
-        means["images_per_second"] = len(interval) * self._batch_size / seconds
+        means["step_seconds"] = seconds / len(interval)
+        means["epoch_seconds"] = means["step_seconds"] * self._steps_per_epoch
+        means["images_per_second"] = self._batch_size / means["step_seconds"]
         record = {"step": last, "split": "train", **means, "seconds": self.seconds}
         self.record(record)
         self._progress.metrics(record)
-        if not math.isfinite(means["loss"]):
+        # A finite loss with such a gradient has already spoilt the parameters.
+        if not (math.isfinite(means["loss"]) and math.isfinite(means["grad_norm"])):
             raise UserError(
-                f"The training loss is {means['loss']} in steps {first} to {last}; "
-                "try a lower config.optim.learning_rate, a longer "
-                "config.schedule.warmup, config.optim.clip_norm=1 or "
-                "config.model.dtype=float32. The checkpoints before it are untouched."
+                f"The training loss is {means['loss']} and the gradient's norm "
+                f"{means['grad_norm']} in steps {first} to {last}; try a lower "
+                "config.optim.learning_rate, a longer config.schedule.warmup, "
+                "config.optim.clip_norm=1 or config.model.dtype=float32. The "
+                "checkpoints before it are untouched."
             )
 
 

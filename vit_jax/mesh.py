@@ -37,11 +37,10 @@ def split_batch(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec("data"))
 
 
-def check_batch_size(key: str, batch_size: int, num_parts: int) -> None:
-    """Refuses a batch that cannot be cut into equal parts.
+def check_batch_size(batch_size: int, num_parts: int) -> None:
+    """Refuses a training batch that cannot be cut into equal parts.
 
     Args:
-      key: the setting's name, for the message.
       num_parts: devices times slices of gradient accumulation.
 
     Raises:
@@ -51,9 +50,19 @@ def check_batch_size(key: str, batch_size: int, num_parts: int) -> None:
         below = batch_size // num_parts * num_parts
         near = [str(size) for size in (below, below + num_parts) if size]
         raise UserError(
-            f"config.{key} is {batch_size}, but must be a multiple of {num_parts} "
+            f"config.batch_size is {batch_size}, but must be a multiple of {num_parts} "
             f"(devices times accumulation steps); use {' or '.join(near)}."
         )
+
+
+def fits(num_bytes: int, mesh: Mesh) -> bool:
+    """Whether half the memory of each device would hold `num_bytes`.
+
+    The other half is for parameters and activations. Devices that do not tell their
+    memory's size, such as CPUs, hold whatever the host does.
+    """
+    limits = [(d.memory_stats() or {}).get("bytes_limit") for d in mesh.local_devices]
+    return all(limit is None or num_bytes <= limit // 2 for limit in limits)
 
 
 def put(tree: Any, sharding: NamedSharding) -> Any:

@@ -125,6 +125,11 @@ def muon_dimensions(params: Any) -> Any:
 
 def _muon_labels(params: Any) -> Any:
     dimensions = muon_dimensions(params)
+    if not jax.tree.leaves(dimensions):
+        raise UserError(
+            "config.optim.name is muon, but this model has no matrices in blocks; "
+            "use sgd or adamw, or a ViT."
+        )
     return jax.tree.map(
         lambda _, axes: "adamw" if axes is None else "muon", params, dimensions
     )
@@ -158,6 +163,7 @@ def make_optimizer(
         muon = optax.contrib.muon(
             lambda step: ratio * schedule(step),
             beta=c.momentum,
+            nesterov=c.nesterov,
             weight_decay=c.weight_decay,
             muon_weight_dimension_numbers=muon_dimensions,
         )

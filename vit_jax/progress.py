@@ -12,7 +12,7 @@ def say(text: str) -> None:
     """Prints to standard output at once; a reader who left (`| head`) is no error."""
     try:
         print(text, flush=True)
-    except BrokenPipeError:
+    except OSError:
         # Later lines, and Python's own flush at exit, go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -66,5 +66,5 @@ class Progress:
             return
         try:
             call(*args, **kwargs)
-        except (BrokenPipeError, ValueError):  # ValueError: the stream was closed
+        except (OSError, ValueError):  # ValueError: the stream was closed
             self._open = False

@@ -17,15 +17,9 @@ from ml_collections import ConfigDict
 from vit_jax import augment, models, optim, steps
 from vit_jax.checkpoint import Checkpoints
 from vit_jax.config import make_config
+from vit_jax.data import batches
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
-
-
-def compute_dtype(config: ConfigDict) -> str:
-    """What model.dtype="auto" means on this machine."""
-    if config.model.dtype != "auto":
-        return config.model.dtype
-    return "float32" if jax.default_backend() == "cpu" else "bfloat16"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,12 +54,15 @@ class Run:
         )
 
     @functools.cached_property
-    def _logits(self):
-        return jax.jit(
-            functools.partial(
-                steps.eval_step, model=self.model, normalize=self.normalize
+    def _probabilities(self):
+        def probabilities(variables, images):
+            return jax.nn.softmax(
+                steps.eval_step(
+                    variables, images, model=self.model, normalize=self.normalize
+                )
             )
-        )
+
+        return jax.jit(probabilities)
 
     def predict(
         self, images: UInt8[np.ndarray, "n height width channels"]
@@ -80,8 +77,12 @@ class Run:
                 f"Images of shape {images.shape[1:]} given, but this model takes "
                 f"{self.image_shape} (height, width, channels); resize them first."
             )
-        logits = self._logits(self.variables, jax.device_put(images))
-        return np.asarray(jax.nn.softmax(logits))
+        size = min(self.config.eval_batch_size, len(images))
+        parts = [
+            np.asarray(self._probabilities(self.variables, images[indices]))[mask]
+            for indices, mask in batches.eval_batches(len(images), size)
+        ]
+        return np.concatenate(parts)
 
 
 def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
@@ -102,7 +103,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         config.model,
         num_classes=len(dataset["class_names"]),
         image_shape=image_shape,
-        dtype=compute_dtype(config),
+        dtype=config.model.dtype,
     )
     target = jax.eval_shape(
         functools.partial(

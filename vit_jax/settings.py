@@ -114,7 +114,11 @@ def _numbers(default: Sequence[float] | None, meaning: str, above: float = -math
         if value is None:
             return None
         numbers = tuple(float(x) for x in value)
-        if not numbers or not all(above < x < math.inf for x in numbers):
+        if (
+            isinstance(value, str)
+            or not numbers
+            or not all(above < x < math.inf for x in numbers)
+        ):
             raise ValueError
         return numbers
 
@@ -123,6 +127,17 @@ def _numbers(default: Sequence[float] | None, meaning: str, above: float = -math
 
 
 _MODEL = "None: as the named model has it."
+
+
+def _range(default: tuple[float, float], meaning: str, high: float = math.inf):
+    def convert(value):
+        low, top = (float(x) for x in value)
+        if not (0 < low <= top <= high and math.isfinite(top)):
+            raise ValueError
+        return low, top
+
+    allowed = "two numbers above 0, the smaller first"
+    return Field(default, meaning, allowed, convert)
 
 
 def _integers(default: Sequence[int] | None, meaning: str):
@@ -229,7 +244,18 @@ FIELDS: dict[str, Field] = {
     "augment.randaugment_num_ops": _integer(2, "Operations per image.", 1),
     "augment.randaugment_magnitude": _integer(9, "Bin of 31, 0 (none) to 30."),
     "augment.erase_prob": _share(0.0, "Chance of erasing a rectangle."),
-    "augment.erase_fill": _choice("zero", "What the rectangle holds.", "zero", "noise"),
+    "augment.erase_fill": Field(
+        0.0,
+        "What the rectangle holds after normalisation: a number, or noise.",
+        "a number or 'noise'",
+        lambda v: v if v == "noise" else _number(0.0, "", -math.inf).convert(v),
+    ),
+    "augment.erase_area": _range(
+        (0.02, 0.33), "Smallest and largest share of the image erased.", 1.0
+    ),
+    "augment.erase_ratio": _range(
+        (0.3, 3.3), "Smallest and largest height over width of the rectangle."
+    ),
     "augment.mixup_alpha": _number(0.0, "MixUp's Beta(alpha, alpha); 0: off."),
     "augment.cutmix_alpha": _number(0.0, "CutMix's Beta(alpha, alpha); 0: off."),
     "augment.mix_prob": _share(1.0, "Chance that a batch or image is mixed."),
@@ -336,7 +362,7 @@ FIELDS: dict[str, Field] = {
     "optim.b2": _share(0.999, "Adam's second moment.", below_one=True),
     "optim.eps": _number(1e-8, "Adam's denominator."),
     "optim.momentum": _share(0.9, "SGD's and Muon's.", below_one=True),
-    "optim.nesterov": _switch(False, "SGD's form of momentum."),
+    "optim.nesterov": _switch(False, "SGD's and Muon's form of momentum."),
     "optim.weight_decay": _number(
         0.05, "adamw, muon: decoupled; sgd: added to the gradient; adam: must be 0."
     ),

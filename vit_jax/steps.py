@@ -23,7 +23,8 @@ class TrainState:
       step: optimizer steps done, int32 scalar.
       params: float32 parameters.
       batch_stats: BatchNorm's running statistics; {} for models without.
-      ema_params: moving average of `params`, or None when it is switched off.
+      ema: moving averages {"params", "batch_stats"}, or None when switched off. The
+        statistics are averaged, too: those of today do not fit yesterday's weights.
       opt_state: the optimizer's.
     """
 
@@ -31,14 +32,15 @@ class TrainState:
     step: Any
     params: Any
     batch_stats: Any
-    ema_params: Any
+    ema: Any
     opt_state: Any
 
     @property
     def variables(self) -> dict[str, Any]:
         """What evaluation uses: the averaged parameters where there are any."""
-        params = self.params if self.ema_params is None else self.ema_params
-        return {"params": params, "batch_stats": self.batch_stats}
+        if self.ema is not None:
+            return self.ema
+        return {"params": self.params, "batch_stats": self.batch_stats}
 
 
 def init_state(
@@ -52,14 +54,13 @@ def init_state(
     """The state before the first step."""
     key = rng.key_for(root_key, "init", 0)
     variables = models.init_variables(model, key, image_shape)
-    params = variables["params"]
+    variables = {"batch_stats": {}, **variables}
     return TrainState(
         step=jnp.zeros((), jnp.int32),
-        params=params,
-        batch_stats=variables.get("batch_stats", {}),
+        **variables,
         # A copy, because a donated state may not hold one buffer twice.
-        ema_params=jax.tree.map(jnp.copy, params) if use_ema else None,
-        opt_state=optimizer.init(params),
+        ema=jax.tree.map(jnp.copy, variables) if use_ema else None,
+        opt_state=optimizer.init(variables["params"]),
     )
 
 
@@ -157,13 +158,14 @@ def train_step(
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     updates = jax.tree.map(lambda u: u * lr_scale, updates)
     params = optax.apply_updates(state.params, updates)
-    ema_params = state.ema_params
-    if ema_params is not None:
+    ema = state.ema
+    if ema is not None:
         decay = jnp.minimum(ema_decay, (1.0 + step) / (10.0 + step))
-        ema_params = optax.incremental_update(params, ema_params, 1.0 - decay)
+        new = {"params": params, "batch_stats": batch_stats}
+        ema = optax.incremental_update(new, ema, 1.0 - decay)
     metrics["grad_norm"] = optax.tree.norm(grads)
     metrics["learning_rate"] = jnp.float32(schedule(step)) * lr_scale
-    next_state = TrainState(step + 1, params, batch_stats, ema_params, opt_state)
+    next_state = TrainState(step + 1, params, batch_stats, ema, opt_state)
     return next_state, metrics
 
 

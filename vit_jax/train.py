@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 from clu import parameter_overview
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Array
 from ml_collections import ConfigDict
 
 from vit_jax import data, evaluate, models, steps
@@ -52,20 +52,26 @@ def train_and_evaluate(
     check_config(config)
     folder = RunFolder(workdir)
     folder.create()
-    with StopSignals() as signals:
-        experiment = make_experiment(config, data.load(config.data))
-        folder.start(experiment.config, with_changes=resume_with_changes)
-        folder.write("dataset", experiment.describe_dataset())
-        with Checkpoints(folder.checkpoints) as checkpoints:
-            state, journal = _restore_or_init(experiment, checkpoints)
-            say(summarize(experiment, models.count_params(state.params)))
-            if config.parameter_overview:
-                say(parameter_overview.get_parameter_overview(state.params))
-            folder.forget_metrics_after(int(state.step))
-            state = _train(experiment, folder, checkpoints, signals, state, journal)
-            results = _score_best(experiment, checkpoints, state, journal)
-        folder.write("results", results)
-        _draw_curves(folder)
+    experiment = make_experiment(config, data.load(config.data))
+    dataset = experiment.describe_dataset()
+    if not resume_with_changes:
+        folder.require_same(experiment.config, dataset)
+    with StopSignals() as signals, Checkpoints(folder.checkpoints) as checkpoints:
+        state, journal = _restore_or_init(experiment, checkpoints)
+        # Only now is it known that the state fits the settings.
+        folder.start(experiment.config, dataset)
+        say(summarize(experiment, models.count_params(state.params)))
+        if config.parameter_overview:
+            say(parameter_overview.get_parameter_overview(state.params))
+        if _is_finished(experiment, journal, int(state.step)) and folder.has("results"):
+            results = folder.read("results")
+            if results.get("num_steps") == int(state.step):
+                return results
+        folder.forget_metrics_after(int(state.step))
+        state = _train(experiment, folder, checkpoints, signals, state, journal)
+        results = _score_best(experiment, checkpoints, state, journal)
+    folder.write("results", results)
+    _draw_curves(folder)
     return results
 
 
@@ -81,32 +87,33 @@ def _restore_or_init(
     return state, Journal()
 
 
+def _is_finished(experiment: Experiment, journal: Journal, step: int) -> bool:
+    """Whether `step` is the last, by length or by an evaluation that ends it early."""
+    plan, rule = experiment.plan, experiment.config.early_stopping
+    may_stop = journal.last_evaluated_step >= max(0, plan.stop_after)
+    return step >= plan.total_steps or (may_stop and journal.should_stop(rule))
+
+
 def _compile_step(
-    experiment: Experiment, state: steps.TrainState, *arguments: Array
+    experiment: Experiment, state: steps.TrainState, *arguments: Any
 ) -> Callable:
     """The train step, compiled for these arguments; the old state's memory is reused.
 
-    The function returned takes (state, images, labels, indices, epochs, root_key,
-    lr_scale), the first two arrays being the whole training split.
+    The function returned takes (state, split, batch, root_key, lr_scale). `split` is
+    (images, labels) of the whole training split on the device, and `batch` then holds
+    "indices" and "epochs" only; or None, and `batch` is whole.
     """
 
-    def step(
-        state: steps.TrainState,
-        images: UInt8[Array, "n h w c"],
-        labels: Int[Array, " n"],
-        indices: Int[Array, " b"],
-        epochs: Int[Array, " b"],
-        root_key: Array,
-        lr_scale: Float[Array, ""],
-    ):
-        batch = steps.take_batch(images, labels, indices, epochs)
+    def step(state, split, batch, root_key, lr_scale):
+        if split is not None:
+            batch = steps.take_batch(*split, **batch)
         return experiment.train_step(state, batch, root_key, lr_scale)
 
     whole = meshes.replicated(experiment.mesh)
     parts = meshes.split_batch(experiment.mesh)
     jitted = jax.jit(
         step,
-        in_shardings=(whole, whole, whole, parts, parts, whole, whole),
+        in_shardings=(whole, whole, parts, whole, whole),
         out_shardings=whole,
         donate_argnums=0,
     )
@@ -126,29 +133,31 @@ def _train(
     whole = meshes.replicated(experiment.mesh)
     parts = meshes.split_batch(experiment.mesh)
     step = int(state.step)
-
-    def is_finished() -> bool:
-        stops = step >= plan.stop_after and journal.should_stop(config.early_stopping)
-        return stops or step >= plan.total_steps
-
-    if is_finished():
+    if _is_finished(experiment, journal, step):
         return state
+    on_device = meshes.fits(train.images.nbytes, experiment.mesh)
 
-    def batch_at(step: int) -> tuple[Array, Array]:
+    def batch_at(step: int) -> dict[str, Array]:
         indices = batches.train_indices(
             len(train), config.batch_size, config.seed, step
         )
         epochs = batches.train_epochs(len(train), config.batch_size, step)
-        return meshes.put((indices, epochs), parts)
+        batch = {"indices": indices, "epochs": epochs}
+        if not on_device:
+            batch |= {"images": train.images[indices], "labels": train.labels[indices]}
+        return meshes.put(batch, parts)
 
     def put_scale() -> Array:
         return meshes.put(np.float32(journal.lr_scale(config.schedule)), whole)
 
-    split = meshes.put((train.images, train.labels), whole)
+    write_scalars = None
+    if config.tensorboard:
+        write_scalars = tensorboard_writer(str(folder.path / "tensorboard"))
+    split = meshes.put((train.images, train.labels), whole) if on_device else None
     root_key = jax.device_put(experiment.root_key, whole)
     lr_scale = put_scale()
     train_step = _compile_step(
-        experiment, state, *split, *batch_at(step), root_key, lr_scale
+        experiment, state, split, batch_at(step), root_key, lr_scale
     )
     progress = Progress(plan.total_steps, step)
     log = TrainLog(
@@ -157,9 +166,7 @@ def _train(
         batch_size=config.batch_size,
         steps_per_epoch=plan.steps_per_epoch,
         seconds=journal.train_seconds,
-        write_scalars=tensorboard_writer(str(folder.path / "tensorboard"))
-        if config.tensorboard
-        else None,
+        write_scalars=write_scalars,
     )
 
     def save(accuracy: float | None = None, loss: float | None = None) -> None:
@@ -169,7 +176,7 @@ def _train(
 
     # Inside, every copy between host and device has to be asked for.
     with jax.transfer_guard("disallow"):
-        while not is_finished():
+        while not _is_finished(experiment, journal, step):
             if signals.received is not None:
                 log.drain()
                 save()
@@ -177,7 +184,7 @@ def _train(
                 progress.close()
                 raise Interrupted(step, signals.received)
             state, metrics = train_step(
-                state, *split, *batch_at(step), root_key, lr_scale
+                state, split, batch_at(step), root_key, lr_scale
             )
             step += 1
             log.add(step, metrics)
@@ -206,7 +213,7 @@ def _train(
                     f"epoch {step / plan.steps_per_epoch:.4g}: val accuracy "
                     f"{scores['accuracy']:.2%}, val loss {scores['loss']:.4f}"
                 )
-                saves |= is_best or is_finished()
+                saves |= is_best or _is_finished(experiment, journal, step)
             if saves:
                 save(**scores)
             log.resume_clock()
@@ -252,16 +259,18 @@ def _score_best(
 def _draw_curves(folder: RunFolder) -> None:
     """figures/training_curves.png from metrics.jsonl."""
     records = folder.read_metrics()
-    series = {"epoch": [record["epoch"] for record in records]}
-    names = ("loss", "accuracy", "learning_rate", "images_per_second")
-    for split in ("train", "val"):
-        for name in names:
-            key = f"{split}_{name}" if name in ("loss", "accuracy") else name
-            values = [
-                record.get(name, np.nan) if record["split"] == split else np.nan
-                for record in records
-            ]
-            if key not in series:
-                series[key] = values
-    figure = history.training_curves(series, title=folder.path.name)
+
+    def series(split: str, name: str) -> list[float]:
+        chosen = [record if record["split"] == split else {} for record in records]
+        values = [record.get(name) for record in chosen]
+        return [np.nan if value is None else value for value in values]
+
+    curves = {"epoch": [record["epoch"] for record in records]}
+    for name in ("loss", "accuracy"):
+        curves |= {f"{split}_{name}": series(split, name) for split in ("train", "val")}
+    for name in (
+        "learning_rate", "epoch_seconds", "step_seconds", "images_per_second"
+    ):  # fmt: skip
+        curves[name] = series("train", name)
+    figure = history.training_curves(curves, title=folder.path.name)
     style.save(figure, folder.figures / "training_curves.png")

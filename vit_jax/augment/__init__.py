@@ -71,7 +71,11 @@ def _make_image_operations(config: Any, *, seed: int) -> tuple[Callable, ...]:
     erasing = _unchanged
     if config.erase_prob:
         erasing = partial(
-            erase.random_erase, prob=config.erase_prob, fill=config.erase_fill
+            erase.random_erase,
+            prob=config.erase_prob,
+            fill=config.erase_fill,
+            area=config.erase_area,
+            ratio=config.erase_ratio,
         )
     return crop, flip, policy, erasing
 
