@@ -146,6 +146,8 @@ def test_the_evaluate_command(copied_run, tiny_run, capsys):
         (["--checkpoint=17"], "17"),
         (["--config.data.sorce=digits"], "data.source"),
         (["--wrokdir=x"], "--workdir"),
+        (["--config.model.depth=3"], r"model\.depth belongs to the trained run"),
+        (["--config.data.split_seed=1"], r"split_seed belongs"),
     ],
 )
 def test_mistakes_on_evaluates_command_line(copied_run, arguments, words):

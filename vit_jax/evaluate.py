@@ -1,10 +1,15 @@
 """Exact evaluation of a split; the command that adds it to a run's results.
 
 python -m vit_jax.evaluate --workdir=RUN [--checkpoint=best] [--split=test]
+python -m vit_jax.evaluate --workdir=RUN --report [--human_labels=FILE]
+
+--report also scores the train and val splits, times the model, and writes figures/, CSV
+files and report.html into the run's folder.
 """
 
 import argparse
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,15 +18,25 @@ import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
 from jaxtyping import Float, UInt8
+from ml_collections import ConfigDict
 
-from vit_jax import data, runs, steps
+from vit_jax import cost, data, page, report, runs, steps
 from vit_jax import mesh as meshes
 from vit_jax.commands import run_command
-from vit_jax.config import apply_overrides
+from vit_jax.config import apply_overrides, flatten
 from vit_jax.data import batches
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.folder import RunFolder
-from vit_jax.metrics import classification
+from vit_jax.metrics import classification, human, roc
+
+# Where the data lie, and how they are read: all that scoring may change of a run.
+MOVABLE = (
+    "data.source",
+    "data.dir",
+    "data.archive",
+    "data.download",
+    "eval_batch_size",
+)
 
 
 def make_eval_step(
@@ -56,11 +71,79 @@ def score_split(
     return scores
 
 
+def make_scorer(run: runs.Run, batch_size: int) -> Callable[..., report.Scored]:
+    """A function from a dataset to it with the run's logits, compiled once.
+
+    On the first device alone. `batch_size` is config.eval_batch_size.
+    """
+    mesh = meshes.make_mesh(1)
+    eval_step = make_eval_step(run.model, run.normalize, mesh)
+
+    def score(dataset: data.Dataset) -> report.Scored:
+        logits = score_split(
+            run.variables,
+            dataset.images,
+            eval_step=eval_step,
+            batch_size=min(batch_size, len(dataset)),
+            mesh=mesh,
+        )
+        return report.Scored(dataset, logits)
+
+    return score
+
+
+def load_splits(
+    run: runs.Run, overrides: Sequence[str] = (), flags: Sequence[str] = ()
+) -> tuple[ConfigDict, dict[str, data.Dataset]]:
+    """(config, splits) to score a run on: its own data, wherever they lie now.
+
+    Args:
+      overrides: "--config.data.dir=DIR" and the like; what decides which images are in
+        a split, or what the model is, cannot be changed here.
+      flags: the command's other arguments, for "did you mean".
+
+    Raises:
+      UserError: another setting, data that cannot be read, or other data.
+    """
+    config = apply_overrides(run.config, overrides, flags)
+    before, after = dict(flatten(run.config)), dict(flatten(config))
+    fixed = [k for k in after if after[k] != before[k] and k not in MOVABLE]
+    if fixed:
+        raise UserError(
+            f"config.{fixed[0]} belongs to the trained run and cannot be changed here; "
+            f"only {', '.join(MOVABLE)} can."
+        )
+    splits = data.load(config.data)
+    trained = RunFolder(run.workdir).read("dataset")
+    found = describe_dataset(splits)
+    if found != trained:
+        raise UserError(
+            f"The run was trained on {trained}, but the data found are {found}; give "
+            "the dataset it was trained on."
+        )
+    return config, splits
+
+
+def describe_dataset(splits: dict[str, data.Dataset]) -> dict[str, Any]:
+    """The content of dataset.json: what a loaded run has to know of its data."""
+    train = splits["train"]
+    return {
+        "class_names": list(train.class_names),
+        "image_shape": list(train.images.shape[1:]),
+        "num_examples": {name: len(split) for name, split in splits.items()},
+    }
+
+
 def describe_scores(
     logits: Float[np.ndarray, "n classes"], dataset: data.Dataset
 ) -> dict[str, Any]:
-    """JSON-ready scores: accuracy, loss, num_examples, per_class and more."""
+    """JSON-ready scores: accuracy, loss, num_examples, per_class, AUC and more."""
     scores = classification.summarize(logits, dataset.labels, dataset.class_names)
+    curves = roc.one_vs_rest(logits, dataset.labels)
+    for row, curve in zip(scores["per_class"].values(), curves, strict=True):
+        row["auc"] = None if math.isnan(curve.auc) else curve.auc
+    mean_auc = roc.macro_auc(curves)
+    scores["macro"]["auc"] = None if math.isnan(mean_auc) else mean_auc
     return {
         "accuracy": scores.pop("accuracy"),
         "loss": scores.pop("cross_entropy"),
@@ -93,14 +176,59 @@ def _print_scores(scores: dict[str, Any]) -> None:
         print(f"  {name:<{width}}  {one['accuracy']:7.2%} of {one['support']:,}")
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Scores one split with one checkpoint and adds the scores to results.json."""
+def _report_scores(
+    run: runs.Run,
+    scored: report.Scored,
+    splits: dict[str, data.Dataset],
+    score: Callable[[data.Dataset], report.Scored],
+    counts: np.ndarray | None,
+) -> dict[str, Any]:
+    """The scores that only a report has: they need other splits, a clock or people."""
+    others = {
+        name: scored if splits[name] is scored.dataset else score(splits[name])
+        for name in ("val", "train")
+    }
+    eval_step = make_eval_step(run.model, run.normalize, meshes.make_mesh(1))
+    scores = {
+        **report.compare_splits(scored, **others),
+        **cost.describe_cost(run),
+        "latency": cost.describe_latency(run, eval_step, scored.dataset.images),
+    }
+    if counts is not None:
+        labels = scored.dataset.labels
+        scores["people"] = human.summarize(scored.logits, labels, counts)
+    return scores
+
+
+def _write_report(
+    run: runs.Run,
+    scored: report.Scored,
+    scores: dict[str, Any],
+    split: str,
+    counts: np.ndarray | None,
+) -> None:
+    folder = RunFolder(run.workdir)
+    figures = report.draw_history(folder.read_metrics(), run.workdir.name)
+    figures |= report.draw_figures(scored, scores, split)
+    if counts is not None:
+        figures["disagreements_with_people"] = report.draw_people(scored, counts)
+    path = page.write_report(
+        folder.path,
+        title=f"{run.workdir.name}: {split} split, step {run.step:,}",
+        scores=scores,
+        config=run.config.to_dict(),
+        figures=figures,
+    )
+    print(f"report: {path}")
+
+
+def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(
         prog="python -m vit_jax.evaluate",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Settings of data.* and eval_batch_size may be given as for main, for "
-        "example --config.data.dir=DIR on another machine.",
+        epilog="Where the data lie may be given as for main, for example "
+        "--config.data.dir=DIR on another machine.",
         allow_abbrev=False,
     )
     parser.add_argument("--workdir", required=True, help="the run's folder")
@@ -108,35 +236,42 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--split", default="test", help="test, val, train or subset_test"
     )
-    options, overrides = parser.parse_known_args(arguments)
-    flags = [f"--{name}" for name in vars(options)]
-    which = options.checkpoint
-    run = runs.load_run(options.workdir, int(which) if which.isdigit() else which)
-    config = apply_overrides(run.config, overrides, flags)
-    splits = data.load(config.data)
-    if options.split not in splits:
-        raise UserError(
-            f"There is no split {options.split}{did_you_mean(options.split, splits)}; "
-            f"this run has {', '.join(splits)}."
-        )
-    dataset = splits[options.split]
-    if dataset.class_names != run.class_names:
-        raise UserError(
-            f"The run was trained on the classes {', '.join(run.class_names)}, but the "
-            f"data have {', '.join(dataset.class_names)}; give the dataset it was "
-            "trained on."
-        )
-    mesh = meshes.make_mesh(1)
-    logits = score_split(
-        run.variables,
-        dataset.images,
-        eval_step=make_eval_step(run.model, run.normalize, mesh),
-        batch_size=min(config.eval_batch_size, len(dataset)),
-        mesh=mesh,
+    parser.add_argument("--report", action="store_true", help="write the whole report")
+    parser.add_argument(
+        "--human_labels", metavar="FILE", help="CIFAR-10H counts (.npy), for the report"
     )
-    scores = describe_scores(logits, dataset)
-    _add_to_results(RunFolder(run.workdir), run.step, options.split, scores)
+    options, overrides = parser.parse_known_args(arguments)
+    if options.human_labels and not options.report:
+        raise UserError("--human_labels is only read for a report; add --report.")
+    return options, overrides
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Scores one split with one checkpoint and adds the scores to results.json."""
+    options, overrides = _parse(arguments)
+    flags = [f"--{name}" for name in vars(options)]
+    which, split = options.checkpoint, options.split
+    run = runs.load_run(options.workdir, int(which) if which.isdecimal() else which)
+    config, splits = load_splits(run, overrides, flags)
+    if split not in splits:
+        raise UserError(
+            f"There is no split {split}{did_you_mean(split, splits)}; this run has "
+            f"{', '.join(splits)}."
+        )
+    dataset = splits[split]
+    counts = None
+    if options.human_labels:
+        shape = (len(dataset), dataset.num_classes)
+        counts = human.load_counts(options.human_labels, shape)
+    score = make_scorer(run, config.eval_batch_size)
+    scored = score(dataset)
+    scores = describe_scores(scored.logits, dataset)
+    if options.report:
+        scores |= _report_scores(run, scored, splits, score, counts)
+    _add_to_results(RunFolder(run.workdir), run.step, split, scores)
     _print_scores(scores)
+    if options.report:
+        _write_report(run, scored, scores, split, counts)
 
 
 if __name__ == "__main__":

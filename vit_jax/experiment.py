@@ -77,15 +77,6 @@ class Experiment:
     train_step: Callable
     eval_step: Callable
 
-    def describe_dataset(self) -> dict[str, Any]:
-        """What a loaded run has to know of the data, JSON-ready."""
-        train = self.splits["train"]
-        return {
-            "class_names": train.class_names,
-            "image_shape": train.images.shape[1:],
-            "num_examples": {name: len(split) for name, split in self.splits.items()},
-        }
-
     def score(self, variables: Any, split: str) -> Float[np.ndarray, "n classes"]:
         """float32 logits of every image of a split."""
         return evaluate.score_split(

@@ -7,6 +7,7 @@ metrics.jsonl      one JSON object a line: {"step", "epoch", "split", "loss", ..
 results.json       the selected checkpoint's scores
 checkpoints/       the newest and the best state
 figures/           training curves and whatever else was drawn
+report.html        of `evaluate --report`, with its numbers as CSV files
 """
 
 import contextlib
@@ -29,7 +30,7 @@ from vit_jax.config import flatten, make_config
 from vit_jax.errors import UserError
 
 # Settings that change what is shown or where it runs, never what is learned.
-_FREE_SETTINGS = {
+FREE_SETTINGS = {
     "checkpoint_every",
     "eval_batch_size",
     "log_every",
@@ -89,7 +90,7 @@ class RunFolder:
         changes = [
             f"{key}: {old.get(key)!r} -> {new.get(key)!r}"
             for key in sorted(old.keys() | new.keys())
-            if old.get(key) != new.get(key) and key not in _FREE_SETTINGS
+            if old.get(key) != new.get(key) and key not in FREE_SETTINGS
         ]
         if changes:
             raise UserError(

@@ -11,13 +11,13 @@ from clu import parameter_overview
 from jaxtyping import Array
 from ml_collections import ConfigDict
 
-from vit_jax import data, evaluate, models, steps
+from vit_jax import data, evaluate, models, report, steps
 from vit_jax import mesh as meshes
 from vit_jax.checkpoint import Checkpoints
 from vit_jax.config import check_config
 from vit_jax.data import batches
 from vit_jax.experiment import Experiment, make_experiment, summarize
-from vit_jax.figures import history, style
+from vit_jax.figures import style
 from vit_jax.folder import RunFolder
 from vit_jax.journal import Journal
 from vit_jax.logs import TrainLog, tensorboard_writer
@@ -35,7 +35,8 @@ def train_and_evaluate(
     """Trains what `config` describes, or resumes it, and scores the best checkpoint.
 
     A run that was interrupted at any step and is resumed ends with the same bits as
-    one that was not, on the same kind and number of devices.
+    one that was not, on the same kind and number of devices. (Tested on CPU. On a GPU
+    a new compilation may choose kernels that round otherwise.)
 
     Args:
       workdir: the run's folder; see `vit_jax.folder`.
@@ -53,7 +54,7 @@ def train_and_evaluate(
     folder = RunFolder(workdir)
     folder.create()
     experiment = make_experiment(config, data.load(config.data))
-    dataset = experiment.describe_dataset()
+    dataset = evaluate.describe_dataset(experiment.splits)
     if not resume_with_changes:
         folder.require_same(experiment.config, dataset)
     with StopSignals() as signals, Checkpoints(folder.checkpoints) as checkpoints:
@@ -71,7 +72,10 @@ def train_and_evaluate(
         state = _train(experiment, folder, checkpoints, signals, state, journal)
         results = _score_best(experiment, checkpoints, state, journal)
     folder.write("results", results)
-    _draw_curves(folder)
+    for name, figure in report.draw_history(
+        folder.read_metrics(), folder.path.name
+    ).items():
+        style.save(figure, folder.figures / f"{name}.png")
     return results
 
 
@@ -254,23 +258,3 @@ def _score_best(
         "device": device.device_kind,
         "num_devices": experiment.mesh.size,
     }
-
-
-def _draw_curves(folder: RunFolder) -> None:
-    """figures/training_curves.png from metrics.jsonl."""
-    records = folder.read_metrics()
-
-    def series(split: str, name: str) -> list[float]:
-        chosen = [record if record["split"] == split else {} for record in records]
-        values = [record.get(name) for record in chosen]
-        return [np.nan if value is None else value for value in values]
-
-    curves = {"epoch": [record["epoch"] for record in records]}
-    for name in ("loss", "accuracy"):
-        curves |= {f"{split}_{name}": series(split, name) for split in ("train", "val")}
-    for name in (
-        "learning_rate", "epoch_seconds", "step_seconds", "images_per_second"
-    ):  # fmt: skip
-        curves[name] = series("train", name)
-    figure = history.training_curves(curves, title=folder.path.name)
-    style.save(figure, folder.figures / "training_curves.png")

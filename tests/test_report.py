@@ -1,0 +1,221 @@
+"""The report of a run: what it says, draws and writes, and what it refuses."""
+
+import csv
+import html.parser
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from vit_jax import cost, data, evaluate, page, report
+from vit_jax.errors import UserError
+from vit_jax.folder import RunFolder
+
+FIGURES = {
+    "training_curves",
+    "confusion_matrix",
+    "per_class_accuracy",
+    "precision_recall_f1",
+    "roc",
+    "reliability",
+    "top_confusions",
+    "sample_predictions",
+    "misclassified",
+    "confident_mistakes",
+}
+
+
+def make_scored(wrong=(), num_examples=12, scale=5.0):
+    """Three classes in turn; the examples in `wrong` are taken for the next class."""
+    labels = np.arange(num_examples, dtype=np.int32) % 3
+    predicted = (
+        np.where(np.isin(np.arange(num_examples), wrong), labels + 1, labels) % 3
+    )
+    images = np.zeros((num_examples, 4, 4, 3), np.uint8)
+    logits = scale * np.eye(3, dtype=np.float32)[predicted]
+    return report.Scored(data.Dataset(images, labels, ("a", "b & <c>", "d")), logits)
+
+
+def all_scores(scored, val=None, train=None):
+    scores = evaluate.describe_scores(scored.logits, scored.dataset)
+    return scores | report.compare_splits(scored, val or scored, train or scored)
+
+
+@pytest.fixture(scope="module")
+def reported(tiny_run, tmp_path_factory):
+    """A copy of the run on which the command was called with people's counts."""
+    root = tmp_path_factory.mktemp("reported")
+    workdir = shutil.copytree(tiny_run[0], root / "tiny")
+    counts = np.full((359, 10), 1, np.int64)
+    np.save(root / "people.npy", counts)
+    evaluate.main(
+        [f"--workdir={workdir}", "--report", f"--human_labels={root / 'people.npy'}"]
+    )
+    return workdir
+
+
+def test_results_hold_the_report(reported, tiny_run):
+    scores = RunFolder(reported).read("results")["test"]
+    before = tiny_run[1]["test"]
+    assert {key: scores[key] for key in before} == before
+    gap = scores["train_accuracy"] - scores["accuracy"]
+    assert scores["generalization_gap"] == pytest.approx(gap)
+    assert scores["num_params"] == tiny_run[1]["num_params"]
+    calibration = scores["calibration"]
+    assert calibration["before"]["nll"] == pytest.approx(scores["loss"])
+    assert not calibration["fitted_on_itself"]
+    # Counts that are all equal: no one's entropy can be larger.
+    assert scores["people"]["entropy_of_people"] == pytest.approx(np.log(10))
+    for size in (1, 128):
+        assert scores["latency"][f"batch_{size}"]["milliseconds_per_image"] > 0
+        assert scores["latency"][f"batch_{size}"]["num_repeats"] >= 5
+    assert scores["latency"]["dtype"] == "float32"
+
+
+def test_every_figure_is_drawn(reported):
+    drawn = {path.stem for path in (reported / "figures").glob("*.png")}
+    assert drawn == FIGURES | {"disagreements_with_people"}
+
+
+def test_csv_files(reported):
+    def rows(name):
+        return list(csv.reader((reported / f"{name}.csv").read_text().splitlines()))
+
+    scores = RunFolder(reported).read("results")["test"]
+    summary = dict(rows("summary"))
+    assert (
+        float(summary["calibration.before.ece"])
+        == (scores["calibration"]["before"]["ece"])
+    )
+    classes = rows("per_class")
+    assert classes[0][0] == "class" and "auc" in classes[0] and len(classes) == 11
+    matrix = np.array([row[1:] for row in rows("confusion")[1:]], int)
+    assert matrix.tolist() == scores["confusion_matrix"]
+
+
+class Page(html.parser.HTMLParser):
+    def __init__(self, text):
+        super().__init__()
+        self.sources, self.text = [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.sources += [value for key, value in attrs if key in ("src", "href")]
+
+    def handle_data(self, text):
+        self.text += f"{text}\n"
+
+
+def test_the_page_needs_no_other_file(reported):
+    shown = Page((reported / "report.html").read_text())
+    assert len(shown.sources) == len(FIGURES) + 1
+    assert all(s.startswith("data:image/png;base64,iVBOR") for s in shown.sources)
+    for words in ("model.depth", "generalization_gap", "Confusion matrix", "359"):
+        assert words in shown.text
+
+
+def test_names_cannot_break_the_page():
+    scores = all_scores(make_scored())
+    text = page.render_html("<run> & co", scores, {"a": {"b": "<i>"}}, {})
+    assert "<i>" not in text and "<run>" not in text and "<c>" not in text
+    shown = Page(text).text
+    assert "<run> & co" in shown and "b & <c>" in shown and '"<i>"' in shown
+
+
+def test_auc_is_in_the_scores():
+    scores = evaluate.describe_scores(*vars_of(make_scored(wrong=[0])))
+    # Class "a" loses one of 4 examples to "b", with a score below all of a's and equal
+    # to the 8 of the others: (3 + 1/2) / 4.
+    assert scores["per_class"]["a"]["auc"] == pytest.approx(0.875)
+    assert scores["macro"]["auc"] == pytest.approx(
+        np.mean([row["auc"] for row in scores["per_class"].values()])
+    )
+
+
+def vars_of(scored):
+    return scored.logits, scored.dataset
+
+
+def test_gap_and_temperature_come_from_the_right_splits():
+    test, val = make_scored([0, 1, 2]), make_scored([0, 1])
+    scores = report.compare_splits(test, val, make_scored())
+    assert scores["generalization_gap"] == pytest.approx(0.25)
+    assert scores["train_accuracy"] == 1
+    # At the best temperature the mean confidence on val is its accuracy, 10 / 12.
+    temperature = scores["calibration"]["after"]["temperature"]
+    confidence = 1 / (1 + 2 * np.exp(-5 / temperature))
+    assert confidence == pytest.approx(10 / 12, abs=1e-4)
+    assert not scores["calibration"]["fitted_on_itself"]
+    itself = report.compare_splits(test, test, test)["calibration"]
+    assert itself["fitted_on_itself"]
+
+
+@pytest.mark.parametrize("wrong, missing", [([], 2), (range(12), 0), ([3], 0)])
+def test_a_model_without_mistakes_and_one_without_success(wrong, missing, tmp_path):
+    scored = make_scored(wrong)
+    scores = all_scores(scored)
+    figures = report.draw_figures(scored, scores, "test")
+    expected = FIGURES - {"training_curves"}
+    if missing:
+        expected -= {"misclassified", "confident_mistakes"}
+    assert set(figures) == expected
+    path = page.write_report(
+        tmp_path, title="x", scores=scores, config={}, figures=figures
+    )
+    assert len(Page(path.read_text()).sources) == len(expected)
+
+
+def test_broken_logits_are_reported_and_not_hidden(tmp_path):
+    scored = make_scored()
+    scored.logits[0] = np.nan
+    scores = all_scores(scored)
+    json.dumps(scores, allow_nan=False)
+    assert scores["accuracy"] is None and scores["generalization_gap"] is None
+    figures = report.draw_figures(scored, scores, "test")
+    assert "sample_predictions" in figures and "misclassified" not in figures
+    page.write_report(tmp_path, title="x", scores=scores, config={}, figures=figures)
+    assert "accuracy,\n" in (tmp_path / "summary.csv").read_text()
+
+
+def test_history_times_come_from_the_train_records():
+    records = [
+        {"split": "train", "step": 10, "epoch": 1.0, "loss": 2.0, "seconds": 3.0},
+        {"split": "val", "step": 10, "epoch": 1.0, "accuracy": 0.5, "seconds": 3.0},
+        {"split": "train", "step": 30, "epoch": 3.0, "loss": 1.0, "seconds": 5.0},
+    ]
+    series = report.history_series(records)
+    np.testing.assert_allclose(series["step_seconds"], [0.3, np.nan, 0.1])
+    np.testing.assert_allclose(series["epoch_seconds"], [3.0, np.nan, 1.0])
+    np.testing.assert_allclose(series["train_loss"], [2.0, np.nan, 1.0])
+    np.testing.assert_allclose(series["val_accuracy"], [np.nan, 0.5, np.nan])
+    assert report.draw_history([], "x") == {}
+
+
+def test_latency_warms_up_and_ends():
+    calls = []
+    timed = cost.measure_latency(calls.append, np.zeros(4), max_repeats=7)
+    assert timed["num_repeats"] == 7 and len(calls) == 10
+    slow = cost.measure_latency(calls.append, np.zeros(4), max_seconds=0.0)
+    assert slow["num_repeats"] == 5 and slow["milliseconds_per_image"] >= 0
+
+
+def test_people_and_model_are_named(tmp_path):
+    scored = make_scored(wrong=[0])
+    counts = np.eye(3, dtype=np.int64)[scored.dataset.labels] * 50
+    titles = [axes.get_title() for axes in report.draw_people(scored, counts).axes]
+    # The one mistake comes first: label a, taken for the second class.
+    assert titles[0] == "label: a\nmodel: b & <c> (99%)\npeople: a (100%)"
+    assert len(titles) == 12
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--human_labels=x.npy"], "--report"),
+        (["--report", "--human_labels=nothing.npy"], "nothing.npy"),
+    ],
+)
+def test_mistakes_with_human_labels(tiny_run, arguments, words):
+    with pytest.raises(UserError, match=words):
+        evaluate.main([f"--workdir={tiny_run[0]}", *arguments])

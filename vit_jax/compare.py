@@ -1,0 +1,219 @@
+"""Runs side by side: one table, their curves, and paired tests of the difference.
+
+python -m vit_jax.compare RUN RUN... --out=DIR
+
+Each run's best checkpoint is scored on the test split. Runs whose settings differ only
+in the seed share one row, mean ± standard deviation. DIR gets comparison.md,
+comparison.csv (one row for each run), paired.csv, accuracy.png and curves.png.
+"""
+
+import argparse
+import csv
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from vit_jax import comparison
+from vit_jax.commands import run_command
+from vit_jax.comparison import Entry
+from vit_jax.errors import UserError
+from vit_jax.figures import compare as figures
+from vit_jax.figures import style
+
+# Key of a run's numbers -> heading, factor and format in the Markdown table.
+COLUMNS = {
+    "num_params": ("parameters (M)", 1e-6, ".3g"),
+    "flops": ("GFLOPs", 1e-9, ".3g"),
+    "epoch_seconds": ("epoch (s)", 1, ".3g"),
+    "epochs_to_90": ("epochs to ≥ 90 %", 1, ".3g"),
+    "accuracy": ("test accuracy (%)", 100, ".2f"),
+    "loss": ("test loss", 1, ".4f"),
+    "mean_auc": ("mean AUC", 1, ".4f"),
+    "mean_f1": ("mean F1", 1, ".4f"),
+    "worst_f1": ("worst-class F1", 1, ".4f"),
+    "generalization_gap": ("generalisation gap (points)", 100, ".2f"),
+    "train_seconds": ("training (s)", 1, ".4g"),
+}
+_NOTE = (
+    "– : 90 % never reached on the validation split, or not known; the generalisation "
+    "gap is known after `python -m vit_jax.evaluate --workdir=RUN --report`. A GFLOP "
+    "count is of one forward pass of one image."
+)
+_TEST_NOTE = (
+    "Test accuracy of a run minus that of the first, on the same images: bootstrap "
+    "interval over images and McNemar's exact test. They compare these trained models; "
+    "how far a recipe scatters, seeds tell."
+)
+
+
+def compare(entries: Sequence[Entry], out: pathlib.Path) -> str:
+    """Writes all files named above into `out` and returns the Markdown.
+
+    Raises:
+      UserError: the runs are of different datasets, or `out` cannot be written to.
+    """
+    tests = comparison.paired_tests(entries)
+    groups = comparison.group_runs(entries)
+    first = ("# Comparison", _group_table(groups), _NOTE)
+    second = ("## Paired tests", _test_table(tests), _TEST_NOTE)
+    markdown = "\n\n".join((*first, *second))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "comparison.md").write_text(markdown + "\n", encoding="utf-8")
+        _write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
+        _write_csv(out / "paired.csv", tests)
+        style.save(draw_accuracy(groups), out / "accuracy.png")
+        style.save(draw_curves(entries), out / "curves.png")
+    except OSError as error:
+        raise UserError(
+            f"{out} cannot be written to ({error.strerror}); give another --out."
+        ) from None
+    return markdown
+
+
+def _group_name(group: Sequence[Entry]) -> str:
+    return group[0].name + (f" (+{len(group) - 1})" if len(group) > 1 else "")
+
+
+def _group_table(groups: Sequence[Sequence[Entry]]) -> str:
+    head = ["run", "model", "seeds", *(c[0] for c in COLUMNS.values()), "selected on"]
+    rows = []
+    for group in groups:
+        numbers = comparison.summarize_group(group)
+        seeds = ", ".join(str(entry.seed) for entry in group)
+        cells = [
+            _show(numbers[key], factor, form)
+            for key, (_, factor, form) in COLUMNS.items()
+        ]
+        first = group[0]
+        rows.append([_group_name(group), first.model, seeds, *cells, first.selected_on])
+    return markdown_table(head, rows)
+
+
+def _show(number: tuple[float, float], factor: float, form: str) -> str:
+    mean, std = (factor * value for value in number)
+    if math.isnan(mean):
+        return "–"
+    # Parameters and operations are the same for every seed.
+    return f"{mean:{form}} ± {std:.2g}" if std > 0 else f"{mean:{form}}"
+
+
+def _test_table(tests: Sequence[Mapping[str, Any]]) -> str:
+    head = ["run", "against", "difference (points)", "95% interval"]
+    head += ["only run right", "only other right", "McNemar p"]
+    rows = [
+        [
+            row["run"],
+            row["against"],
+            f"{100 * row['difference']:+.2f}",
+            f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}",
+            str(row["only_run"]),
+            str(row["only_against"]),
+            f"{row['p_value']:.3g}",
+        ]
+        for row in tests
+    ]
+    return markdown_table(head, rows)
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns, so that it also reads well in a terminal."""
+    cells = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |"
+        for row in cells
+    ]
+    return "\n".join(
+        [lines[0], f"|{'|'.join('-' * (w + 2) for w in widths)}|", *lines[1:]]
+    )
+
+
+def _flat_row(entry: Entry) -> dict[str, Any]:
+    return {
+        "run": entry.name,
+        "model": entry.model,
+        "seed": entry.seed,
+        **entry.numbers,
+        "selected_on": entry.selected_on,
+    }
+
+
+def _write_csv(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def draw_accuracy(groups: Sequence[Sequence[Entry]]) -> Figure:
+    """Test accuracy of each group, with its standard deviation over seeds."""
+    scores = {
+        _group_name(group): comparison.summarize_group(group)["accuracy"]
+        for group in groups
+    }
+    return figures.mean_bars(
+        {name: 100 * mean for name, (mean, _) in scores.items()},
+        {name: 100 * std for name, (_, std) in scores.items()},
+        unit="test accuracy (%)",
+        title="Test accuracy, mean ± standard deviation over seeds",
+        from_zero=False,
+    )
+
+
+def draw_curves(entries: Sequence[Entry]) -> Figure:
+    """Validation accuracy of each run by epoch and by seconds of training."""
+
+    def curves(key: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        return {
+            entry.name: tuple(
+                np.array([r[k] for r in entry.records if r["split"] == "val"], float)
+                for k in (key, "accuracy")
+            )
+            for entry in entries
+        }
+
+    return figures.accuracy_curves(
+        curves("epoch"), curves("seconds"), split="validation"
+    )
+
+
+def _names(workdirs: Sequence[str]) -> list[str]:
+    """The folders' own names, or their paths where two share a name."""
+    paths = [pathlib.Path(workdir).resolve() for workdir in workdirs]
+    if len(paths) < 2 or len(set(paths)) < len(paths):
+        raise UserError(
+            f"There are {len(set(paths))} different run folders given, of "
+            f"{len(paths)}, but at least two, each once, are compared; give others."
+        )
+    names = [path.name for path in paths]
+    return names if len(set(names)) == len(names) else list(workdirs)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Compares finished or unfinished runs and prints the tables."""
+    parser = argparse.ArgumentParser(
+        prog="python -m vit_jax.compare",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Where the data lie may be given as for main, for example "
+        "--config.data.dir=DIR on another machine; it holds for all runs.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs")
+    parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    options, overrides = parser.parse_known_args(arguments)
+    names = _names(options.runs)
+    entries = [
+        comparison.load_entry(workdir, name, overrides)
+        for workdir, name in zip(options.runs, names, strict=True)
+    ]
+    print(compare(entries, pathlib.Path(options.out)))
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,182 @@
+"""Runs in numbers: each alone, grouped over seeds, and in paired tests."""
+
+import dataclasses
+import json
+import math
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vit_jax import cost, evaluate, report, runs
+from vit_jax.config import flatten
+from vit_jax.errors import UserError
+from vit_jax.folder import FREE_SETTINGS, RunFolder
+from vit_jax.metrics import classification, paired
+
+# What `Entry.numbers` holds.
+NUMBERS = (
+    "num_params",
+    "flops",
+    "epoch_seconds",
+    "epochs_to_90",
+    "accuracy",
+    "loss",
+    "mean_auc",
+    "mean_f1",
+    "worst_f1",
+    "generalization_gap",
+    "train_seconds",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One run.
+
+    Attributes:
+      name: for tables and legends.
+      model, seed, selected_on: as in the config; `selected_on` is "val" or "test".
+      recipe: equal for runs whose settings differ only in the seed.
+      records: of metrics.jsonl.
+      scored: the test split with the best checkpoint's logits.
+      numbers: of each of `NUMBERS`; None where unknown.
+    """
+
+    name: str
+    model: str
+    seed: int
+    selected_on: str
+    recipe: str
+    records: list[dict[str, Any]]
+    scored: report.Scored
+    numbers: dict[str, float | int | None]
+
+    @property
+    def correct(self) -> np.ndarray:
+        """Whether the run is right, for each test image."""
+        predicted = classification.predicted_classes(self.scored.logits)
+        return predicted == self.scored.dataset.labels
+
+
+def load_entry(
+    workdir: str | pathlib.Path, name: str, overrides: Sequence[str] = ()
+) -> Entry:
+    """Scores a run's best checkpoint; `overrides` are "--config.data.dir=DIR" etc.
+
+    Raises:
+      UserError: no run there, or its data cannot be read.
+    """
+    run = runs.load_run(workdir)
+    folder = RunFolder(workdir)
+    config, splits = evaluate.load_splits(run, overrides)
+    test = splits["test"]
+    scored = evaluate.make_scorer(run, config.eval_batch_size)(test)
+    ignored = {"seed", *FREE_SETTINGS}
+    recipe = {k: v for k, v in flatten(run.config) if k not in ignored}
+    records = folder.read_metrics()
+    stored = folder.read("results") if folder.has("results") else {}
+    # The report's numbers, if they are of the same checkpoint.
+    stored = stored.get("test", {}) if stored.get("best_step") == run.step else {}
+    return Entry(
+        name=name,
+        model=config.model.name,
+        seed=config.seed,
+        selected_on="test" if config.data.validation == "test" else "val",
+        recipe=json.dumps(recipe, sort_keys=True),
+        records=records,
+        scored=scored,
+        numbers={
+            **cost.describe_cost(run),
+            **_describe_training(records),
+            **_describe_scores(scored),
+            "generalization_gap": stored.get("generalization_gap"),
+        },
+    )
+
+
+def _describe_training(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """epoch_seconds (median), epochs_to_90 and train_seconds, or None."""
+    times = report.history_series(records)["epoch_seconds"]
+    reached = [
+        r["epoch"] for r in records if r["split"] == "val" and r["accuracy"] >= 0.9
+    ]
+    return {
+        "epoch_seconds": float(np.nanmedian(times))
+        if np.isfinite(times).any()
+        else None,
+        "epochs_to_90": reached[0] if reached else None,
+        "train_seconds": records[-1]["seconds"] if records else None,
+    }
+
+
+def _describe_scores(scored: report.Scored) -> dict[str, Any]:
+    scores = evaluate.describe_scores(scored.logits, scored.dataset)
+    return {
+        "accuracy": scores["accuracy"],
+        "loss": scores["loss"],
+        "mean_auc": scores["macro"]["auc"],
+        "mean_f1": scores["macro"]["f1"],
+        "worst_f1": scores["worst_class"]["f1"],
+    }
+
+
+def group_runs(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Runs that differ only in the seed, together; in the order of their first run."""
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.recipe, []).append(entry)
+    return list(groups.values())
+
+
+def summarize_group(group: Sequence[Entry]) -> dict[str, tuple[float, float]]:
+    """Number -> (mean, standard deviation); NaN where a run does not have the number.
+
+    The deviation of one run is NaN.
+    """
+    values = {
+        key: [math.nan if e.numbers[key] is None else e.numbers[key] for e in group]
+        for key in NUMBERS
+    }
+    return {key: paired.mean_and_std(column) for key, column in values.items()}
+
+
+def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Each run but the first against the first, on the same test images.
+
+    Returns:
+      run, against, difference (accuracy of `run` minus that of `against`), low, high
+      (95% bootstrap interval), only_run, only_against (images that one alone gets
+      right), p_value (McNemar's exact test).
+
+    Raises:
+      UserError: a run was trained on another dataset than the first.
+    """
+    first, *others = entries
+    rows = []
+    for other in others:
+        here, there = first.scored.dataset, other.scored.dataset
+        same = np.array_equal(here.images, there.images) and np.array_equal(
+            here.labels, there.labels
+        )
+        if not same or here.class_names != there.class_names:
+            raise UserError(
+                f"{first.name} and {other.name} have different test splits, but runs "
+                "are compared image by image; give runs of one dataset."
+            )
+        difference = paired.bootstrap_difference(other.correct, first.correct)
+        mcnemar = paired.mcnemar(other.correct, first.correct)
+        rows.append(
+            {
+                "run": other.name,
+                "against": first.name,
+                "difference": difference.estimate,
+                "low": difference.low,
+                "high": difference.high,
+                "only_run": mcnemar.only_a,
+                "only_against": mcnemar.only_b,
+                "p_value": mcnemar.p_value,
+            }
+        )
+    return rows

@@ -1,0 +1,126 @@
+"""A report as files: CSV tables, PNG figures, one page that holds everything."""
+
+import base64
+import csv
+import html
+import json
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from vit_jax.config import flatten
+from vit_jax.figures import style
+
+# Of the scores; all others are single values, or named groups of them.
+_TABLES = ("per_class", "confusion_matrix", "top_confusions")
+
+
+def write_report(
+    folder: pathlib.Path,
+    *,
+    title: str,
+    scores: Mapping[str, Any],
+    config: Mapping[str, Any],
+    figures: Mapping[str, Figure],
+) -> pathlib.Path:
+    """Writes the CSV files, figures/*.png and report.html; returns the page's path."""
+    write_csv(folder, scores)
+    files = {
+        name.replace("_", " ").capitalize(): style.save(
+            figure, folder / "figures" / f"{name}.png"
+        )
+        for name, figure in figures.items()
+    }
+    page = folder / "report.html"
+    page.write_text(render_html(title, scores, config, files), encoding="utf-8")
+    return page
+
+
+def write_csv(folder: pathlib.Path, scores: Mapping[str, Any]) -> None:
+    """summary.csv, per_class.csv and confusion.csv; an undefined number is empty."""
+    names = list(scores["per_class"])
+    columns = list(scores["per_class"][names[0]])
+    tables: dict[str, Iterable[Sequence[Any]]] = {
+        "summary": [("quantity", "value"), *_single_numbers(scores)],
+        "per_class": [
+            ("class", *columns),
+            *((name, *scores["per_class"][name].values()) for name in names),
+        ],
+        "confusion": [
+            ("true class / predicted class", *names),
+            *(
+                (n, *row)
+                for n, row in zip(names, scores["confusion_matrix"], strict=True)
+            ),
+        ],
+    }
+    for name, rows in tables.items():
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def _single_numbers(scores: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """("calibration.before.ece", 0.1) and so on: all but the lists and tables."""
+    return list(flatten({k: v for k, v in scores.items() if k not in _TABLES}))
+
+
+def render_html(
+    title: str,
+    scores: Mapping[str, Any],
+    config: Mapping[str, Any],
+    figures: Mapping[str, pathlib.Path],
+) -> str:
+    """One page that needs no other file: numbers, PNG figures inside, settings.
+
+    Args:
+      title: what the page is about.
+      scores: as `write_csv` takes them.
+      config: nested settings.
+      figures: heading -> PNG file.
+    """
+    classes = scores["per_class"]
+    columns = list(next(iter(classes.values())))
+    pictures = "".join(
+        f"<h2>{html.escape(heading)}</h2>\n"
+        f'<img alt="{html.escape(heading)}" src="data:image/png;base64,'
+        f'{base64.b64encode(file.read_bytes()).decode()}">\n'
+        for heading, file in figures.items()
+    )
+    per_class_rows = [(name, *row.values()) for name, row in classes.items()]
+    settings = [(key, json.dumps(value)) for key, value in flatten(config)]
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
+        f"<body>\n<h1>{html.escape(title)}</h1>\n<h2>Numbers</h2>\n"
+        + _html_table(("quantity", "value"), _single_numbers(scores))
+        + "<h2>Classes</h2>\n"
+        + _html_table(("class", *columns), per_class_rows)
+        + pictures
+        + "<h2>Settings</h2>\n"
+        + _html_table(("setting", "value"), settings)
+        + "</body>\n</html>\n"
+    )
+
+
+def _html_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    def cells(values: Sequence[Any], tag: str) -> str:
+        inner = (f"<{tag}>{html.escape(_show(value))}</{tag}>" for value in values)
+        return f"<tr>{''.join(inner)}</tr>\n"
+
+    body = "".join(cells(row, "td") for row in rows)
+    return f"<table>\n{cells(head, 'th')}{body}</table>\n"
+
+
+def _show(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+_STYLE = (
+    "body{font:15px/1.4 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}"
+    "table{border-collapse:collapse}th,td{padding:.15em .8em;text-align:left}"
+    "th{background:#ddd}tr:nth-child(odd) td{background:#f4f4f4}img{max-width:100%}"
+)

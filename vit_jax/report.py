@@ -1,0 +1,169 @@
+"""What a report shows of one run on one split: numbers and figures."""
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64
+from matplotlib.figure import Figure
+from scipy.special import softmax
+
+from vit_jax.data import Dataset
+from vit_jax.figures import calibration as calibration_figures
+from vit_jax.figures import confusion, history, images, people, per_class
+from vit_jax.figures import roc as roc_figures
+from vit_jax.metrics import calibration, classification, human, roc
+
+NUM_SAMPLES = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """A split, and the logits [n, classes] that a model gave its images."""
+
+    dataset: Dataset
+    logits: np.ndarray
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the images that are right; NaN where a logit is not finite."""
+        return classification.accuracy(self.logits, self.dataset.labels)
+
+
+def compare_splits(scored: Scored, val: Scored, train: Scored) -> dict[str, Any]:
+    """Scores of a split that need the other splits as well, JSON-ready.
+
+    Returns:
+      calibration: {"before", "after"} temperature scaling fitted on `val`, and
+        "fitted_on_itself": whether that is this very split, which flatters "after";
+      train_accuracy: without augmentation;
+      generalization_gap: train_accuracy minus this split's.
+    """
+    temperature = calibration.fit_temperature(val.logits, val.dataset.labels)
+    labels = scored.dataset.labels
+    gap = train.accuracy - scored.accuracy
+    after = calibration.summarize(scored.logits, labels, temperature=temperature)
+    return {
+        "calibration": {
+            "before": calibration.summarize(scored.logits, labels),
+            "after": after,
+            "fitted_on_itself": val.dataset is scored.dataset,
+        },
+        "train_accuracy": None if math.isnan(train.accuracy) else train.accuracy,
+        "generalization_gap": None if math.isnan(gap) else gap,
+    }
+
+
+def history_series(
+    records: Sequence[Mapping[str, Any]],
+) -> dict[str, Float[np.ndarray, "records"]]:
+    """metrics.jsonl as the series that `figures.history.training_curves` draws.
+
+    NaN where a record does not have the value.
+    """
+
+    def column(split: str, name: str) -> Float[np.ndarray, "records"]:
+        values = [r.get(name) if r["split"] == split else None for r in records]
+        return np.array(values, float)  # None becomes NaN
+
+    series = {"epoch": np.array([record["epoch"] for record in records], float)}
+    for name in ("loss", "accuracy"):
+        series |= {f"{s}_{name}": column(s, name) for s in ("train", "val")}
+    timings = ("epoch_seconds", "step_seconds", "images_per_second")
+    return series | {k: column("train", k) for k in ("learning_rate", *timings)}
+
+
+def draw_history(records: Sequence[Mapping[str, Any]], title: str) -> dict[str, Figure]:
+    """{"training_curves": figure}, or nothing where nothing was logged."""
+    if not records:
+        return {}
+    return {
+        "training_curves": history.training_curves(history_series(records), title=title)
+    }
+
+
+def draw_figures(
+    scored: Scored, scores: Mapping[str, Any], name: str
+) -> dict[str, Figure]:
+    """File name -> figure of everything that the logits of a split show.
+
+    Args:
+      scored: the split.
+      scores: of `evaluate.describe_scores` and `compare_splits`.
+      name: of the split, for the titles.
+    """
+    logits, labels = scored.logits, scored.dataset.labels
+    names = scored.dataset.class_names
+    quality = classification.per_class(logits, labels)
+    matrix = classification.confusion_matrix(logits, labels)
+    curves = roc.one_vs_rest(logits, labels)
+    temperature = scores["calibration"]["after"]["temperature"] or math.nan
+    scaled = logits.astype(np.float64) / temperature
+    figures = {
+        "confusion_matrix": confusion.confusion_matrix(
+            matrix, names, title=f"Confusion matrix ({name})"
+        ),
+        "per_class_accuracy": per_class.accuracy_bars(
+            quality.recall, names, title=f"Accuracy by class ({name})"
+        ),
+        "precision_recall_f1": per_class.precision_recall_f1_bars(
+            quality.precision, quality.recall, quality.f1, names
+        ),
+        "roc": roc_figures.roc_curves(curves, names, roc.macro_auc(curves)),
+        "reliability": calibration_figures.reliability_diagrams(
+            {
+                "as trained": calibration.reliability_bins(logits, labels),
+                f"T = {temperature:.3g}": calibration.reliability_bins(scaled, labels),
+            },
+            title=f"Reliability before and after temperature scaling ({name})",
+        ),
+        "top_confusions": confusion.top_confusions(
+            classification.top_confusions(matrix), names
+        ),
+    }
+    return figures | _draw_samples(scored)
+
+
+def _draw_samples(scored: Scored) -> dict[str, Figure]:
+    """Sample predictions, and of the mistakes, if any, a sample and the surest."""
+    logits, dataset = scored.logits, scored.dataset
+    predicted = classification.predicted_classes(logits)
+    known = np.flatnonzero(predicted >= 0)
+    wrong = known[predicted[known] != dataset.labels[known]]
+    rng = np.random.default_rng(0)
+    surest = classification.most_confident_mistakes(logits, dataset.labels, NUM_SAMPLES)
+    chosen = {
+        "sample_predictions": ("Sample predictions", _draw(rng, known)),
+        "misclassified": ("Misclassified samples", _draw(rng, wrong)),
+        "confident_mistakes": ("Most confident mistakes", surest),
+    }
+    return {
+        name: images.predictions(
+            dataset.images[indices],
+            dataset.labels[indices],
+            predicted[indices],
+            softmax(logits[indices].astype(np.float64), axis=1).max(axis=1),
+            dataset.class_names,
+            title=title,
+        )
+        for name, (title, indices) in chosen.items()
+        if len(indices)
+    }
+
+
+def _draw(rng: np.random.Generator, indices: np.ndarray) -> np.ndarray:
+    return np.sort(rng.choice(indices, min(NUM_SAMPLES, len(indices)), replace=False))
+
+
+def draw_people(scored: Scored, counts: Int64[np.ndarray, "n k"]) -> Figure:
+    """The images on which the model and people (CIFAR-10H counts) differ most."""
+    indices, _ = human.largest_differences(scored.logits, counts, NUM_SAMPLES + 2)
+    return people.disagreements(
+        scored.dataset.images[indices],
+        scored.dataset.labels[indices],
+        softmax(scored.logits[indices].astype(np.float64), axis=1),
+        counts[indices] / counts[indices].sum(axis=1, keepdims=True),
+        scored.dataset.class_names,
+    )
