@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from vit_jax import cost, data, evaluate, page, report
+from vit_jax import cost, data, evaluate, page, predict, report
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
 
@@ -53,6 +53,12 @@ def reported(tiny_run, tmp_path_factory):
         [f"--workdir={workdir}", "--report", f"--human_labels={root / 'people.npy'}"]
     )
     return workdir
+
+
+def test_predictions_use_the_temperature_of_the_report(reported):
+    scores = RunFolder(reported).read("results")["test"]
+    fitted = scores["calibration"]["after"]["temperature"]
+    assert predict.stored_temperature(RunFolder(reported)) == fitted != 1
 
 
 def test_results_hold_the_report(reported, tiny_run):

@@ -1,0 +1,220 @@
+"""What a config's data hold and what training makes of them, in numbers and figures."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import UInt8
+from matplotlib.figure import Figure
+from ml_collections import ConfigDict
+
+from vit_jax import augment, data, models
+from vit_jax.experiment import make_plan
+from vit_jax.figures import dataset as dataset_figures
+from vit_jax.figures import embedding, images
+from vit_jax.interpret.features import embed, pooled_features
+from vit_jax.metrics import distances, duplicates, pixels
+from vit_jax.runs import load_run
+
+Splits = Mapping[str, data.Dataset]
+
+# Rows of a figure that can still be read.
+_SHOWN_CLASSES = 20
+_SHOWN_PAIRS = 16
+
+
+def class_samples(
+    dataset: data.Dataset, rng: np.random.Generator, num_samples: int = 10
+) -> tuple[UInt8[np.ndarray, "k samples h w c"], list[str]]:
+    """Equally many random images of each of the first classes; the classes' names."""
+    counts = dataset.count_classes()
+    shown = np.flatnonzero(counts)[:_SHOWN_CLASSES]
+    num_samples = min(num_samples, int(counts[shown].min()))
+    drawn = [
+        rng.choice(np.flatnonzero(dataset.labels == label), num_samples, replace=False)
+        for label in shown
+    ]
+    return dataset.images[np.stack(drawn)], [dataset.class_names[i] for i in shown]
+
+
+def augmented_views(
+    config: ConfigDict,
+    dataset: data.Dataset,
+    indices: np.ndarray,
+    num_views: int = 8,
+) -> UInt8[np.ndarray, "n views h w c"]:
+    """What training sees of some images at its start, mixed with each other.
+
+    Args:
+      config: complete settings.
+      dataset: the training split.
+      indices: of the images in it.
+      num_views: one for each pass over the data, from the first.
+    """
+    mean, std = data.normalization(config.data, dataset)
+    view = jax.jit(
+        augment.make_augment(
+            config.augment,
+            mean=mean,
+            std=std,
+            num_classes=dataset.num_classes,
+            mix_until_step=make_plan(config, len(dataset)).mix_until,
+            seed=config.seed,
+        )
+    )
+    chosen = dataset.select(indices)
+    views = []
+    for epoch in range(num_views):
+        normalized, _ = view(
+            jax.random.key(epoch),
+            jnp.asarray(chosen.images),
+            jnp.asarray(chosen.labels),
+            step=jnp.int32(0),
+            epochs=jnp.full(len(indices), epoch, jnp.int32),
+            indices=jnp.asarray(indices, jnp.int32),
+        )
+        views.append(np.asarray(normalized) * np.float32(std) + np.float32(mean))
+    return (255 * np.stack(views, axis=1)).round().clip(0, 255).astype(np.uint8)
+
+
+def describe_augmentation(config_augment: ConfigDict) -> str:
+    """The parts that are on, in a line."""
+    parts = [
+        f"{part} {config_augment[part]}"
+        for part in ("crop", "flip", "policy")
+        if config_augment[part] != "none"
+    ]
+    if config_augment.erase_prob:
+        parts.append("erasing")
+    if config_augment.mix_prob:
+        parts += ["MixUp"] * bool(config_augment.mixup_alpha)
+        parts += ["CutMix"] * bool(config_augment.cutmix_alpha)
+    return "Augmentation: " + (", ".join(parts) or "none")
+
+
+def compare_splits(
+    splits: Splits,
+) -> tuple[dict[str, dict[str, int]], dict[str, Figure]]:
+    """Numbers of images with an exact and a near duplicate in another split.
+
+    Returns:
+      Of each pair of splits, such as "test in train", the number of images of the
+      first; and a figure of the most similar pairs that are not equal.
+    """
+    names = list(splits)
+    if splits.get("val") is splits["test"]:
+        names.remove("val")
+    counts, figures = {}, {}
+    for i, name in enumerate(names):
+        for other in names[:i]:
+            ours, theirs = splits[name].images, splits[other].images
+            exact = np.unique(duplicates.exact_duplicates(ours, theirs)[:, 0])
+            near, correlation = duplicates.near_duplicates(ours, theirs)
+            unequal = ~np.isin(near[:, 0], exact)
+            counts[f"{name} in {other}"] = {
+                "exact": len(exact),
+                "near": int(unequal.sum()),
+            }
+            shown = np.flatnonzero(unequal)[:_SHOWN_PAIRS]
+            if len(shown):
+                figures[f"duplicates_{name}_{other}"] = images.pairs(
+                    ours[near[shown, 0]],
+                    theirs[near[shown, 1]],
+                    [
+                        f"{name} {a} | {other} {b}, r = {r:.3f}"
+                        for (a, b), r in zip(
+                            near[shown], correlation[shown], strict=True
+                        )
+                    ],
+                    title=f"Most similar images of {name} and {other}",
+                )
+    return counts, figures
+
+
+def draw_data(
+    config: ConfigDict, splits: Splits, rng: np.random.Generator
+) -> tuple[dict[str, Any], dict[str, Figure]]:
+    """Numbers, and figures by file name, of the images as they are."""
+    train = splits["train"]
+    mean, std = data.normalization(config.data, train)
+    found = pixels.pixel_statistics(train.images)
+    counts = {name: split.count_classes() for name, split in splits.items()}
+    first = train.images[rng.integers(len(train))]
+    used = "mean {}, std {}".format(
+        *(", ".join(f"{255 * x:.1f}" for x in part) for part in (mean, std))
+    )
+    figures = {
+        "class_samples": images.class_samples(*class_samples(train, rng)),
+        "class_counts": dataset_figures.class_counts(counts, train.class_names),
+        "channel_histograms": dataset_figures.channel_histograms(
+            found.counts,
+            found.mean,
+            found.std,
+            title=f"Pixel values\nconfig: {used}",
+        ),
+    }
+    patch_size = models.model_settings(config.model)["patch_size"]
+    if patch_size:
+        figures["patches"] = images.image_and_patches(first, patch_size)
+    summary = {
+        "image_shape": train.images.shape[1:],
+        "class_names": train.class_names,
+        "class_counts": {name: count.tolist() for name, count in counts.items()},
+        "config_mean": mean,
+        "config_std": std,
+        "train_mean": (found.mean / 255).tolist(),
+        "train_std": (found.std / 255).tolist(),
+    }
+    return summary, figures
+
+
+def draw_spaces(
+    dataset: data.Dataset, run_folder: str | None
+) -> tuple[dict[str, Any], Figure]:
+    """Distances of classes in pixels and in a run's features, and their t-SNE."""
+    raw = dataset.images.reshape(len(dataset), -1).astype(np.float32) / 255
+    spaces = {"raw pixels": raw}
+    if run_folder:
+        spaces["features"] = pooled_features(load_run(run_folder), dataset.images)
+    summary, coordinates = {}, {}
+    for name, features in spaces.items():
+        apart = distances.class_distances(features, dataset.labels)
+        numbers = vars(apart) | {"ratio": apart.ratio}
+        # JSON has no NaN, which stands for "no such pair".
+        summary[name] = {
+            key: value if math.isfinite(value) else None
+            for key, value in numbers.items()
+        }
+        coordinates[f"{name}: between / within = {apart.ratio:.2f}"] = embed(features)
+    return summary, embedding.class_scatter(
+        coordinates, dataset.labels, dataset.class_names
+    )
+
+
+def explore(
+    config: ConfigDict, *, run_folder: str | None, tsne_images: int
+) -> tuple[dict[str, Any], dict[str, Figure]]:
+    """Numbers, and figures by file name, of a config's data.
+
+    Args:
+      config: complete settings.
+      run_folder: of a run on such images, for its features, or None.
+      tsne_images: how many images of the test split are placed, at most.
+    """
+    splits = data.load(config.data)
+    train, test = splits["train"], splits["test"]
+    rng = np.random.default_rng(0)
+    summary, figures = draw_data(config, splits, rng)
+    shown = rng.permutation(len(train))[:8]
+    figures["augmentation"] = images.augmentations(
+        train.images[shown],
+        augmented_views(config, train, shown),
+        title=describe_augmentation(config.augment),
+    )
+    sample = test.select(np.sort(rng.permutation(len(test))[:tsne_images]))
+    summary["distances"], figures["tsne"] = draw_spaces(sample, run_folder)
+    summary["duplicates"], pairs = compare_splits(splits)
+    return summary, figures | pairs

@@ -1,0 +1,89 @@
+"""Shows the data of a config: what is in them, and what training makes of them.
+
+python -m vit_jax.explore --config=FILE.py --out=DIR [--run=RUN] [--config.x=y ...]
+
+Writes figures and summary.json to DIR. With a run, t-SNE shows its features, too.
+"""
+
+import argparse
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vit_jax.commands import run_command
+from vit_jax.config import apply_overrides, check_config, load_config_file
+from vit_jax.errors import UserError
+from vit_jax.exploration import explore
+from vit_jax.figures import style
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """The numbers, for a person."""
+    for name, counts in summary["class_counts"].items():
+        print(
+            f"{name}: {sum(counts):,} images, {min(counts):,} to {max(counts):,} of "
+            f"each of {len(counts)} classes"
+        )
+    for part in ("mean", "std"):
+        used, own = (
+            ", ".join(f"{x:.4f}" for x in summary[f"{source}_{part}"])
+            for source in ("config", "train")
+        )
+        print(f"{part} of each channel: {used} in the config, {own} in the data")
+    for name, one in summary["distances"].items():
+        if one["ratio"] is not None:
+            print(
+                f"distance in {name}: {one['within']:.4g} within classes, "
+                f"{one['between']:.4g} between, ratio {one['ratio']:.3f}"
+            )
+    for name, one in summary["duplicates"].items():
+        print(f"images of {name}: {one['exact']} exactly, {one['near']} nearly")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m vit_jax.explore",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--config", metavar="FILE.py[:VARIANT]", required=True, help="whose data"
+    )
+    parser.add_argument("--out", metavar="DIR", type=pathlib.Path, required=True)
+    parser.add_argument("--run", help="folder of a run, for its features")
+    parser.add_argument(
+        "--tsne_images", type=int, default=1000, help="of the test split; 10 or more"
+    )
+    return parser
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Draws and prints what a config's data hold."""
+    options, overrides = make_parser().parse_known_args(arguments)
+    if options.tsne_images < 10:
+        raise UserError(f"--tsne_images is {options.tsne_images}; give 10 or more.")
+    config = load_config_file(options.config)
+    config = apply_overrides(config, overrides, [f"--{name}" for name in vars(options)])
+    check_config(config)
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"The folder {options.out} cannot be made ({error.strerror}); give another "
+            "--out."
+        ) from None
+    summary, figures = explore(
+        config, run_folder=options.run, tsne_images=options.tsne_images
+    )
+    for name, figure in figures.items():
+        print(style.save(figure, options.out / f"{name}.png"))
+    text = json.dumps(summary, indent=2) + "\n"
+    (options.out / "summary.json").write_text(text, encoding="utf-8")
+    print_summary(summary)
+
+
+if __name__ == "__main__":
+    run_command(main)

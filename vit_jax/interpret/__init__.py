@@ -1,0 +1,1 @@
+"""What a trained model looks at, and whether a picture of that can be trusted."""

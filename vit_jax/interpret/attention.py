@@ -1,0 +1,180 @@
+"""Attention weights of a ViT, read from its own forward pass, and what they add up to.
+
+Maps are shares on the grid of patches, [batch, rows, columns]. They start from what the
+head sees: the class token; with mean pooling all patches alike; with sequence pooling
+the patches as the learned softmax weighs them.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from jaxtyping import Array, Float, UInt8
+
+from vit_jax.errors import UserError
+from vit_jax.models import ViT
+from vit_jax.runs import Run
+
+HEAD_FUSIONS = {"mean": np.mean, "max": np.max, "min": np.min}
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """What one forward pass showed.
+
+    Attributes:
+      weights: of every block and head; each query's weights sum to 1.
+      readout: share of each token in what the head sees; sums to 1.
+      logits: of the same pass.
+      grid: rows and columns of patches.
+      first_patch: index of the first patch among the tokens.
+    """
+
+    weights: Float[np.ndarray, "batch blocks heads query key"]
+    readout: Float[np.ndarray, "batch tokens"]
+    logits: Float[np.ndarray, "batch classes"]
+    grid: tuple[int, int]
+    first_patch: int
+
+    @property
+    def patches(self) -> slice:
+        """Where the patches are among the tokens."""
+        return slice(self.first_patch, self.first_patch + self.grid[0] * self.grid[1])
+
+    def on_grid(
+        self, shares: Float[np.ndarray, "*batch tokens"]
+    ) -> Float[np.ndarray, "*batch rows columns"]:
+        """The patches of `shares` in their places; other tokens are left out."""
+        return shares[..., self.patches].reshape(*shares.shape[:-1], *self.grid)
+
+    def maps(self) -> Float[np.ndarray, "batch blocks heads rows columns"]:
+        """Where the readout of each block and head looks, for example its class token.
+
+        With a class token this is its row of the weights (Caron et al., 2021,
+        arXiv:2104.14294, figure 1).
+        """
+        return self.on_grid(np.einsum("bq,blhqk->blhk", self.readout, self.weights))
+
+
+def read_attention(
+    run: Run, images: UInt8[np.ndarray, "batch height width channels"]
+) -> Attention:
+    """Attention weights and logits of one forward pass.
+
+    Needs 4 * batch * blocks * heads * tokens**2 bytes.
+
+    Raises:
+      UserError: the model is no ViT.
+    """
+    model = check_vit(run)
+    logits, weights, scores = _forward(run.variables, run.normalize(images), model)
+    height, width, _ = run.image_shape
+    grid = (height // model.patch_size, width // model.patch_size)
+    num_patches, first_patch = grid[0] * grid[1], int(model.pooling == "cls")
+    readout = np.zeros((len(images), weights.shape[-1]), np.float32)
+    if model.pooling == "cls":
+        readout[:, 0] = 1
+    elif model.pooling == "mean":
+        readout[:, :num_patches] = 1 / num_patches
+    else:
+        readout[:, :num_patches] = nn.softmax(scores)
+    return Attention(
+        np.asarray(weights), readout, np.asarray(logits), grid, first_patch
+    )
+
+
+def check_vit(run: Run) -> ViT:
+    """The run's model.
+
+    Raises:
+      UserError: it has no attention.
+    """
+    if not isinstance(run.model, ViT):
+        raise UserError(
+            f"{run.config.model.name} has no attention, which a ViT has; use Grad-CAM."
+        )
+    return run.model
+
+
+@functools.partial(jax.jit, static_argnames="model")
+def _forward(
+    variables: Any, images: Float[Array, "b h w c"], model: ViT
+) -> tuple[Array, Array, Array | None]:
+    """(logits, weights [b, blocks, heads, t, t], scores of sequence pooling or None)"""
+    logits, state = model.apply(
+        variables,
+        images,
+        train=False,
+        mutable=["intermediates"],
+        capture_intermediates=lambda module, _: module.name == "pool",
+    )
+    seen = state["intermediates"]
+    blocks = [seen[f"block{i}"]["attention"] for i in range(model.depth)]
+    weights = jnp.stack([block["attention"][0] for block in blocks], axis=1)
+    scores = seen["pool"]["__call__"][0][..., 0] if "pool" in seen else None
+    return logits, weights, scores
+
+
+def rollout(
+    weights: Float[np.ndarray, "*batch blocks heads tokens tokens"],
+    *,
+    head_fusion: str = "mean",
+    discard_ratio: float = 0.0,
+    residual: bool = True,
+) -> Float[np.ndarray, "*batch tokens tokens"]:
+    """How much of each input token is in each output token.
+
+    Abnar and Zuidema, 2020, "Quantifying Attention Flow in Transformers"
+    (arXiv:2005.00928), equation 1: the product over the blocks of their attention, to
+    which the identity is added for the residual connection. Rows sum to 1.
+
+    Args:
+      weights: of each block, the first block first.
+      head_fusion: "mean", as in the paper, "max" or "min" over the heads.
+      discard_ratio: share of each query's smallest weights that count as 0; below 1.
+      residual: whether to add the identity.
+    """
+    fused = HEAD_FUSIONS[head_fusion](weights, axis=-3)
+    num_tokens = fused.shape[-1]
+    num_discarded = int(discard_ratio * num_tokens)
+    if num_discarded:
+        smallest = np.argsort(fused, axis=-1, kind="stable")[..., :num_discarded]
+        fused = fused.copy()
+        np.put_along_axis(fused, smallest, 0, axis=-1)
+    if residual:
+        fused = fused + np.eye(num_tokens, dtype=fused.dtype)
+    fused = fused / fused.sum(axis=-1, keepdims=True)
+    blocks = np.moveaxis(fused, -3, 0)
+    return functools.reduce(lambda below, block: block @ below, blocks)
+
+
+def rollout_maps(
+    attention: Attention, **options: Any
+) -> Float[np.ndarray, "batch rows columns"]:
+    """`rollout` of what the head sees; `options` are its own."""
+    shares = rollout(attention.weights, **options)
+    return attention.on_grid(np.einsum("bq,bqk->bk", attention.readout, shares))
+
+
+def mean_distances(
+    attention: Attention, patch_size: int
+) -> Float[np.ndarray, "blocks heads"]:
+    """Mean distance in pixels from a patch to those it attends to, by attention weight.
+
+    Dosovitskiy et al., 2021, figure 7 (right): a head's counterpart of a receptive
+    field. Over all patches and images; class token and registers are left out, and the
+    weights of a query's patches rescaled to sum to 1.
+    """
+    rows, columns = np.indices(attention.grid).reshape(2, -1) * patch_size
+    distances = np.hypot(
+        rows[:, None] - rows[None], columns[:, None] - columns[None]
+    ).astype(np.float32)
+    weights = attention.weights[..., attention.patches, attention.patches]
+    weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-12)
+    return np.einsum("blhqk,qk->lh", weights, distances) / (
+        len(weights) * len(distances)
+    )

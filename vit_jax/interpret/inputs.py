@@ -1,0 +1,78 @@
+"""Anybody's image files as a model takes them."""
+
+import pathlib
+import sys
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+
+from vit_jax.data.image_files import UnreadableImageError, read_image
+from vit_jax.errors import UserError
+
+# What is looked for in a folder. A file that is named itself may end in anything.
+_SUFFIXES = ("png", "jpg", "jpeg", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm")
+
+
+def find_images(paths: Iterable[str]) -> list[pathlib.Path]:
+    """Files as given; of a folder all images in it and below, in order of their names.
+
+    Raises:
+      UserError: a folder without an image.
+    """
+    found = []
+    for path in map(pathlib.Path, paths):
+        files = [path]
+        if path.is_dir():
+            files = sorted(
+                file
+                for file in path.rglob("*")
+                if file.suffix.lower().removeprefix(".") in _SUFFIXES and file.is_file()
+            )
+            if not files:
+                raise UserError(
+                    f"The folder {path} holds no image; files that end in "
+                    f"{', '.join(_SUFFIXES)} were looked for."
+                )
+        found += files
+    return found
+
+
+def fit_image(
+    path: pathlib.Path, image_shape: tuple[int, int, int]
+) -> tuple[UInt8[np.ndarray, "height width channels"], str]:
+    """An image file in a model's size and channels, and the mode it was stored in.
+
+    Raises:
+      UnreadableImageError: no image, or a damaged one.
+      UserError: more pixels than are accepted.
+    """
+    height, width, channels = image_shape
+    rgb, mode = read_image(path)
+    image = Image.fromarray(rgb).resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(image if channels == 3 else image.convert("L")).reshape(
+        image_shape
+    ), mode
+
+
+def read_images(
+    files: Sequence[pathlib.Path], image_shape: tuple[int, int, int]
+) -> tuple[list[pathlib.Path], UInt8[np.ndarray, "n height width channels"]]:
+    """(files, images) of those that could be read.
+
+    The others are named on standard error, as are those whose channels were converted.
+    """
+    wanted = {1: "L", 3: "RGB"}[image_shape[2]]
+    read, images = [], []
+    for file in files:
+        try:
+            image, mode = fit_image(file, image_shape)
+        except (UnreadableImageError, UserError) as error:
+            print(f"skipped: {error}", file=sys.stderr)
+            continue
+        if mode != wanted:
+            print(f"note: {file} is {mode}, converted to {wanted}", file=sys.stderr)
+        read.append(file)
+        images.append(image)
+    return read, np.array(images, np.uint8).reshape(-1, *image_shape)

@@ -1,0 +1,44 @@
+"""What the first layers of a trained model hold, whatever the image."""
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.decomposition import PCA
+
+from vit_jax.models import ViT
+from vit_jax.runs import Run
+
+
+def stem_filters(
+    run: Run, max_filters: int = 28
+) -> Float[np.ndarray, "height width channels filters"]:
+    """Principal components of the first layer's filters, the strongest first.
+
+    Dosovitskiy et al., 2021, figure 7 (left). Of shifted patches the unshifted view.
+    """
+    params = run.variables["params"]
+    if not isinstance(run.model, ViT):
+        kernel = params["stem_conv"]["kernel"]
+    elif run.model.stem == "conv":
+        kernel = params["stem"]["conv0"]["kernel"]
+    else:
+        kernel = params["stem"]["projection"]["kernel"]
+    if kernel.ndim == 2:
+        side, channels = run.model.patch_size, run.image_shape[2]
+        kernel = kernel.reshape(side, side, -1, kernel.shape[1])[:, :, :channels]
+    filters = np.asarray(kernel).reshape(-1, kernel.shape[-1]).T
+    components = PCA(min(max_filters, *filters.shape)).fit(filters).components_
+    return components.T.reshape(*kernel.shape[:3], -1)
+
+
+def position_similarity(
+    run: Run,
+) -> Float[np.ndarray, "rows columns rows columns"] | None:
+    """Cosine similarity of the patches' learned positions; None without these."""
+    params = run.variables["params"]
+    if "positions" not in params:
+        return None
+    grid = [side // run.model.patch_size for side in run.image_shape[:2]]
+    positions = np.asarray(params["positions"][0, -grid[0] * grid[1] :])
+    lengths = np.linalg.norm(positions, axis=1, keepdims=True)
+    positions = positions / np.maximum(lengths, 1e-12)
+    return (positions @ positions.T).reshape(*grid, *grid)

@@ -1,0 +1,181 @@
+"""Classifies image files with a trained model.
+
+python -m vit_jax.predict --workdir=RUN FILE... [--json] [--figures=DIR]
+
+A FILE is an image of any size or a folder of images. What is no image is named and
+skipped; the exit status is then 1.
+"""
+
+import argparse
+import json
+import pathlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from vit_jax import runs
+from vit_jax.commands import run_command
+from vit_jax.errors import UserError
+from vit_jax.folder import RunFolder
+from vit_jax.interpret import inputs
+from vit_jax.models import ViT
+
+TOP = 3
+# Images at once. A ViT of 256 tokens and 7 blocks has some 120 MB of attention for 16.
+_BATCH_SIZE = 16
+
+
+def stored_temperature(folder: RunFolder) -> float:
+    """The temperature that `evaluate --report` fitted on the validation split, or 1.
+
+    It divides the logits (Guo et al., 2017, arXiv:1706.04599, section 4.2).
+    """
+    results = folder.read("results") if folder.has("results") else {}
+    for split in ("test", "val"):
+        calibration = results.get(split, {}).get("calibration")
+        if calibration and calibration["after"]["temperature"]:
+            return float(calibration["after"]["temperature"])
+    return 1.0
+
+
+def calibrate(
+    probabilities: Float[np.ndarray, "n classes"], temperature: float
+) -> Float[np.ndarray, "n classes"]:
+    """softmax(logits / temperature), where `probabilities` is softmax(logits)."""
+    largest = probabilities.max(axis=1, keepdims=True)
+    powers = (probabilities / largest) ** (1 / temperature)
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def describe(
+    probabilities: Float[np.ndarray, "classes"], class_names: Sequence[str]
+) -> dict[str, Any]:
+    """ "top": the likeliest classes, likeliest first, and a "sentence" on how sure."""
+    order = np.argsort(-probabilities, kind="stable")[:TOP]
+    top = [
+        {"class": class_names[i], "probability": float(probabilities[i])} for i in order
+    ]
+    best = f"{top[0]['class']} ({top[0]['probability']:.1%})"
+    if top[0]["probability"] > 0.9:
+        sentence = f"very sure: {best}"
+    elif top[0]["probability"] > 0.7:
+        sentence = f"fairly sure: {best}"
+    else:
+        sentence = f"unsure: perhaps {best}"
+    return {"top": top, "sentence": sentence}
+
+
+def heat_maps(
+    run: runs.Run,
+    images: UInt8[np.ndarray, "n height width channels"],
+    classes: np.ndarray,
+) -> Float[np.ndarray, "n rows columns"]:
+    """Attention of the last block, mean over heads; of a ResNet Grad-CAM of `classes`.
+
+    The attention is the class token's, or what takes its place where patches are
+    pooled, see `interpret.attention`.
+    """
+    from vit_jax.interpret.attention import read_attention
+    from vit_jax.interpret.gradcam import grad_cam
+
+    if isinstance(run.model, ViT):
+        return read_attention(run, images).maps()[:, -1].mean(axis=1)
+    return grad_cam(run, images, classes)
+
+
+def predict_files(
+    run: runs.Run,
+    files: Sequence[pathlib.Path],
+    images: UInt8[np.ndarray, "n height width channels"],
+    figures: pathlib.Path | None = None,
+) -> Iterator[dict[str, Any]]:
+    """Yields "file", "top", "sentence" and "temperature" of each image.
+
+    Args:
+      run: to predict with.
+      files: names of the images.
+      images: as the model takes them.
+      figures: folder for a figure of each; None: no figures.
+    """
+    temperature = stored_temperature(RunFolder(run.workdir))
+    for start in range(0, len(images), _BATCH_SIZE):
+        batch = images[start : start + _BATCH_SIZE]
+        probabilities = calibrate(run.predict(batch), temperature)
+        if figures is not None:
+            maps = heat_maps(run, batch, probabilities.argmax(axis=1))
+        for i, image in enumerate(batch):
+            file = files[start + i]
+            found = describe(probabilities[i], run.class_names)
+            if figures is not None:
+                path = figures / f"{start + i + 1:03d}_{file.stem}.png"
+                _draw(path, file.name, image, found, maps[i])
+            yield {"file": str(file), **found, "temperature": temperature}
+
+
+def _draw(path, name, image, found, heat_map) -> None:
+    from vit_jax.figures import predict, style
+
+    figure = predict.prediction(
+        image,
+        [one["class"] for one in found["top"]],
+        [one["probability"] for one in found["top"]],
+        heat_map=heat_map,
+        sentence=found["sentence"],
+        title=name,
+    )
+    style.save(figure, path)
+
+
+def _print(found: dict[str, Any]) -> None:
+    print(f"{found['file']}\n  {found['sentence']}")
+    width = max(len(one["class"]) for one in found["top"])
+    for one in found["top"]:
+        bar = "█" * round(30 * one["probability"])
+        print(f"  {one['class']:<{width}}  {one['probability']:6.1%}  {bar}")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prints the likeliest classes of each file; 1 if a file was skipped."""
+    parser = argparse.ArgumentParser(
+        prog="python -m vit_jax.predict",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
+    parser.add_argument("--workdir", help="the run's folder")
+    parser.add_argument("--json", action="store_true", help="print one object a line")
+    parser.add_argument(
+        "--figures", metavar="DIR", type=pathlib.Path, help="draw each prediction"
+    )
+    options = parser.parse_intermixed_args(arguments)
+    if not options.workdir or not options.files:
+        missing = "FILE" if options.workdir else "--workdir"
+        raise UserError(
+            f"{missing} is missing; a full command is python -m vit_jax.predict "
+            "--workdir=runs/vit photo.jpg."
+        )
+    run = runs.load_run(options.workdir)
+    wanted = inputs.find_images(options.files)
+    files, images = inputs.read_images(wanted, run.image_shape)
+    if options.figures is not None:
+        _make_folder(options.figures)
+    for found in predict_files(run, files, images, options.figures):
+        print(json.dumps(found)) if options.json else _print(found)
+    return int(len(files) < len(wanted))
+
+
+def _make_folder(path: pathlib.Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"The folder {path} cannot be made ({error.strerror}); give another "
+            "--figures."
+        ) from None
+
+
+if __name__ == "__main__":
+    run_command(main)
