@@ -172,20 +172,23 @@ NAN, INF = math.nan, math.inf
 
 
 @pytest.mark.parametrize(
-    ("metrics", "steps", "best"),
+    ("metrics", "best"),
     [
-        pytest.param([(0.5, 1.0), (0.6, 1.0), (0.7, 1.0)], [3], 3, id="rising"),
-        pytest.param([(0.7, 1.0), (0.6, 0.1), (0.5, 1.0)], [1, 3], 1, id="falling"),
-        pytest.param([(0.7, 1.0), (0.7, 0.9), (0.7, 1.1)], [2, 3], 2, id="lower loss"),
-        pytest.param([(0.7, 1.0), (0.7, 1.0), (0.7, 1.0)], [1, 3], 1, id="earlier"),
-        pytest.param([(0.1, 1.0), (NAN, 0.1), (0.9, NAN)], [1, 3], 1, id="nan"),
-        pytest.param([(0.1, 1.0), (INF, 0.1), (0.9, -INF)], [1, 3], 1, id="infinite"),
-        pytest.param([(NAN, 1.0), (0.0, 9.0), (None, 0.1)], [2, 3], 2, id="nan first"),
-        pytest.param([(0.2, 1.0), (None, None), (0.1, 1.0)], [1, 3], 1, id="missing"),
-        pytest.param([(None, None), (NAN, NAN), (0.9, None)], [3], None, id="no best"),
+        pytest.param([(0.5, 1.0), (0.6, 1.0), (0.7, 1.0)], 3, id="rising"),
+        pytest.param([(0.7, 1.0), (0.6, 0.1), (0.5, 1.0)], 1, id="falling"),
+        pytest.param([(0.7, 1.0), (0.7, 0.9), (0.7, 1.1)], 2, id="lower loss"),
+        pytest.param([(0.7, 1.0), (0.7, 1.0), (0.7, 1.0)], 1, id="earlier"),
+        pytest.param([(0.1, 1.0), (NAN, 0.1), (0.9, NAN)], 1, id="nan"),
+        pytest.param([(0.1, 1.0), (INF, 0.1), (0.9, -INF)], 1, id="infinite"),
+        pytest.param([(NAN, 1.0), (0.0, 9.0), (None, 0.1)], 2, id="nan first"),
+        pytest.param([(0.2, 1.0), (None, None), (0.1, 1.0)], 1, id="missing"),
+        pytest.param([(None, None), (NAN, NAN), (0.9, None)], None, id="no best"),
     ],
 )
-def test_newest_and_best_are_kept(tmp_path, metrics, steps, best):
+def test_two_newest_and_best_are_kept(tmp_path, metrics, best):
+    metrics = [(None, None), *metrics]  # step 1, which is dropped in every case
+    best = best and best + 1
+    steps = sorted({len(metrics) - 1, len(metrics), best} - {None})
     with Checkpoints(tmp_path) as checkpoints:
         for step, (accuracy, loss) in enumerate(metrics[:-1], 1):
             save(checkpoints, step, accuracy, loss)

@@ -1,4 +1,4 @@
-"""Checkpoints of a run: the newest and the best, saved while training goes on.
+"""Checkpoints of a run: the best and the two newest, saved while training goes on.
 
 Orbax writes to a temporary folder and renames it once it is complete, so whatever kills
 a save leaves the checkpoints before it as they were.
@@ -34,7 +34,7 @@ _TEMPORARY = ".orbax-checkpoint-tmp"  # Orbax's suffix of folders that do not co
 
 
 class Checkpoints:
-    """The newest and the best checkpoint of one run.
+    """The best and the two newest checkpoints of one run.
 
     Best is the highest accuracy, then the lowest loss, then the earliest step. Without
     both metrics, or with one that is NaN or infinite, a checkpoint is never the best.

@@ -5,7 +5,7 @@ dataset.json       class names, image shape, number of examples in each split
 environment.json   versions, devices and command of the last start, and earlier ones
 metrics.jsonl      one JSON object a line: {"step", "epoch", "split", "loss", ...}
 results.json       the selected checkpoint's scores
-checkpoints/       the newest and the best state
+checkpoints/       the best state and the two newest
 figures/           training curves and whatever else was drawn
 report.html        of `evaluate --report`, with its numbers as CSV files
 """
