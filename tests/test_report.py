@@ -184,15 +184,15 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     assert "accuracy,\n" in (tmp_path / "summary.csv").read_text()
 
 
-def test_history_times_come_from_the_train_records():
+def test_history_series_come_from_their_records():
     records = [
-        {"split": "train", "step": 10, "epoch": 1.0, "loss": 2.0, "seconds": 3.0},
-        {"split": "val", "step": 10, "epoch": 1.0, "accuracy": 0.5, "seconds": 3.0},
-        {"split": "train", "step": 30, "epoch": 3.0, "loss": 1.0, "seconds": 5.0},
+        {"split": "train", "epoch": 1.0, "loss": 2.0, "step_seconds": 0.3},
+        {"split": "val", "epoch": 1.0, "accuracy": 0.5, "loss": None},
+        {"split": "train", "epoch": 3.0, "loss": 1.0, "step_seconds": 0.1},
     ]
     series = report.history_series(records)
     np.testing.assert_allclose(series["step_seconds"], [0.3, np.nan, 0.1])
-    np.testing.assert_allclose(series["epoch_seconds"], [3.0, np.nan, 1.0])
+    np.testing.assert_allclose(series["val_loss"], [np.nan] * 3)
     np.testing.assert_allclose(series["train_loss"], [2.0, np.nan, 1.0])
     np.testing.assert_allclose(series["val_accuracy"], [np.nan, 0.5, np.nan])
     assert report.draw_history([], "x") == {}
