@@ -100,6 +100,31 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(
     assert_close(whole.params, sliced.params, rtol=1e-3, atol=1e-5)
 
 
+def test_slices_in_a_loop_are_slices_written_out(tiny_config, splits):
+    """Accelerators loop over the slices, the CPU has them unrolled."""
+    config = tiny_config(optim__accumulate_steps=2, model__dropout=0.1)
+    built = experiment.make_experiment(config, splits)
+    train, state = splits["train"], built.init_state()
+    indices = np.arange(config.batch_size, dtype=np.int32)
+    batch = meshes.put(
+        {
+            "images": train.images[indices],
+            "labels": train.labels[indices],
+            "indices": indices,
+            "epochs": np.zeros_like(indices),
+        },
+        meshes.split_batch(built.mesh),
+    )
+    looped, unrolled = (
+        jax.jit(functools.partial(built.train_step, unroll=unroll))(
+            state, batch, built.root_key, jnp.float32(1)
+        )
+        for unroll in (False, True)
+    )
+    assert_close(looped[1], unrolled[1], rtol=1e-5)
+    assert_close(looped[0].opt_state, unrolled[0].opt_state, rtol=1e-3, atol=1e-6)
+
+
 def test_ema_follows_the_parameters(tiny_config, splits):
     config = tiny_config(optim__ema_decay=0.9, schedule__warmup="0 steps")
     start, _ = one_step(config, splits, num_steps=0)

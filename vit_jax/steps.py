@@ -94,67 +94,24 @@ def train_step(
         the training split) and "epochs" int32 [b] (number of the pass over it).
       root_key: the run's; this step's keys are folded out of it.
       lr_scale: multiplies the update; `optim.plateau_scale` decides it.
-      accumulate_steps: the batch is computed in that many slices, one after another,
-        and their gradients are averaged. Only BatchNorm and mixing see the slices.
+      accumulate_steps, unroll: see `mean_gradients`.
       ema_decay: of the moving average per step; at step t it is at most
         (1 + t) / (10 + t), so that the average soon forgets the initial parameters.
-      unroll: write the slices out instead of looping. On CPU XLA (JAX 0.10) runs a
-        convolution inside a loop some 40 times slower, even a loop of one turn.
 
     Returns:
       The next state and float32 scalars: loss, accuracy, grad_norm (before clipping),
       learning_rate.
     """
     step = state.step
-
-    def slice_loss(params, batch_stats, images, targets, key):
-        variables = {"params": params, "batch_stats": batch_stats}
-        logits, updates = model.apply(
-            variables,
-            images,
-            train=True,
-            rngs={"dropout": key},
-            mutable=["batch_stats"],
-        )
-        loss, metrics = loss_and_metrics(logits, targets)
-        return loss, (metrics, updates.get("batch_stats", {}))
-
-    def one_slice(carry, inputs):
-        batch_stats, grads, metrics = carry
-        part, index = inputs
-        images, targets = augment(
-            jax.random.fold_in(rng.key_for(root_key, "augment", step), index),
-            part["images"],
-            part["labels"],
-            step=step,
-            epochs=part["epochs"],
-            indices=part["indices"],
-        )
-        key = jax.random.fold_in(rng.key_for(root_key, "dropout", step), index)
-        (_, (part_metrics, batch_stats)), part_grads = jax.value_and_grad(
-            slice_loss, has_aux=True
-        )(state.params, batch_stats, images, targets, key)
-        grads = jax.tree.map(jnp.add, grads, part_grads)
-        metrics = jax.tree.map(jnp.add, metrics, part_metrics)
-        return (batch_stats, grads, metrics), None
-
-    # Interleaved slices keep each device's share of the batch on that device.
-    slices = jax.tree.map(
-        lambda x: x.reshape(-1, accumulate_steps, *x.shape[1:]).swapaxes(0, 1), batch
+    grads, batch_stats, metrics = mean_gradients(
+        state,
+        batch,
+        root_key,
+        model=model,
+        augment=augment,
+        accumulate_steps=accumulate_steps,
+        unroll=unroll,
     )
-    zeros = {"loss": jnp.zeros(()), "accuracy": jnp.zeros(())}
-    start = (state.batch_stats, jax.tree.map(jnp.zeros_like, state.params), zeros)
-    if unroll or accumulate_steps == 1:
-        carry = start
-        for i in range(accumulate_steps):
-            carry, _ = one_slice(carry, (jax.tree.map(lambda x, i=i: x[i], slices), i))
-    else:
-        carry, _ = jax.lax.scan(
-            one_slice, start, (slices, jnp.arange(accumulate_steps))
-        )
-    batch_stats, grads, metrics = carry
-    grads, metrics = jax.tree.map(lambda x: x / accumulate_steps, (grads, metrics))
-
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     updates = jax.tree.map(lambda u: u * lr_scale, updates)
     params = optax.apply_updates(state.params, updates)
@@ -165,8 +122,75 @@ def train_step(
         ema = optax.incremental_update(new, ema, 1.0 - decay)
     metrics["grad_norm"] = optax.tree.norm(grads)
     metrics["learning_rate"] = jnp.float32(schedule(step)) * lr_scale
-    next_state = TrainState(step + 1, params, batch_stats, ema, opt_state)
-    return next_state, metrics
+    return TrainState(step + 1, params, batch_stats, ema, opt_state), metrics
+
+
+def mean_gradients(
+    state: TrainState,
+    batch: dict[str, Array],
+    root_key: Key[Array, ""],
+    *,
+    model: nn.Module,
+    augment: Callable,
+    accumulate_steps: int,
+    unroll: bool,
+) -> tuple[Any, Any, Metrics]:
+    """Gradients, BatchNorm's next statistics, and loss and accuracy of a batch.
+
+    Args:
+      batch, root_key: see `train_step`.
+      accumulate_steps: the batch is computed in that many slices, one after another,
+        and their gradients are averaged. Only BatchNorm and mixing see the slices.
+      unroll: write the slices out instead of looping. On CPU XLA (JAX 0.10) runs a
+        convolution inside a loop some 40 times slower, even a loop of one turn.
+    """
+
+    def slice_loss(params, batch_stats, images, targets, key):
+        logits, updates = model.apply(
+            {"params": params, "batch_stats": batch_stats},
+            images,
+            train=True,
+            rngs={"dropout": key},
+            mutable=["batch_stats"],
+        )
+        loss, metrics = loss_and_metrics(logits, targets)
+        return loss, (metrics, updates.get("batch_stats", {}))
+
+    def key_of(name, index):
+        return jax.random.fold_in(rng.key_for(root_key, name, state.step), index)
+
+    def add_slice(carry, inputs):
+        batch_stats, *sums = carry
+        part, index = inputs
+        images, targets = augment(
+            key_of("augment", index),
+            part["images"],
+            part["labels"],
+            step=state.step,
+            epochs=part["epochs"],
+            indices=part["indices"],
+        )
+        gradient = jax.value_and_grad(slice_loss, has_aux=True)
+        (_, (metrics, batch_stats)), grads = gradient(
+            state.params, batch_stats, images, targets, key_of("dropout", index)
+        )
+        return (batch_stats, *jax.tree.map(jnp.add, sums, [grads, metrics])), None
+
+    # Interleaved slices keep each device's share of the batch on that device.
+    slices = jax.tree.map(
+        lambda x: x.reshape(-1, accumulate_steps, *x.shape[1:]).swapaxes(0, 1), batch
+    )
+    zeros = {"loss": jnp.zeros(()), "accuracy": jnp.zeros(())}
+    carry = (state.batch_stats, jax.tree.map(jnp.zeros_like, state.params), zeros)
+    if unroll or accumulate_steps == 1:
+        for i in range(accumulate_steps):
+            carry, _ = add_slice(carry, (jax.tree.map(lambda x, i=i: x[i], slices), i))
+    else:
+        indices = jnp.arange(accumulate_steps)
+        carry, _ = jax.lax.scan(add_slice, carry, (slices, indices))
+    batch_stats, *sums = carry
+    grads, metrics = jax.tree.map(lambda x: x / accumulate_steps, sums)
+    return grads, batch_stats, metrics
 
 
 def take_batch(
