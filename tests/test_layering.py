@@ -12,14 +12,15 @@ LEAVES = {"models", "data", "augment", "metrics", "figures"}
 # Each layer imports from those above it in this list, and from `errors`.
 LAYERS = [
     {"errors"},
-    {"durations", "rng", "mesh", "signals", "progress", *LEAVES},
+    {"durations", "rng", "mesh", "signals", "progress", "profile", *LEAVES},
     {"settings", "optim", "manifest"},
-    {"config", "steps", "checkpoint", "journal", "commands"},
+    {"config", "steps", "checkpoint", "journal", "commands", "feed"},
     {"folder"},
     {"runs", "logs", "page", "report"},
     {"cost"},
     {"evaluate", "interpret"},
     {"experiment"},
+    {"dispatch"},
     {"train", "comparison", "exploration"},
     {"compare", "predict", "explain", "explore"},
     {"main"},

@@ -36,10 +36,13 @@ FREE_SETTINGS = {
     "log_every",
     "num_devices",
     "parameter_overview",
+    "shard_params",
+    "steps_per_dispatch",
     "tensorboard",
     "data.archive",
     "data.dir",
     "data.download",
+    "data.placement",
 }
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 

@@ -35,6 +35,11 @@ def main(arguments: Sequence[str]) -> None:
         help="resume although the settings differ from the folder's",
     )
     parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="record a few dispatches of training in WORKDIR/profile",
+    )
+    parser.add_argument(
         "--list_keys", action="store_true", help="print every setting and its default"
     )
     options, overrides = parser.parse_known_args(arguments)
@@ -56,7 +61,10 @@ def main(arguments: Sequence[str]) -> None:
     from vit_jax.train import train_and_evaluate
 
     results = train_and_evaluate(
-        config, options.workdir, resume_with_changes=options.resume_with_changes
+        config,
+        options.workdir,
+        resume_with_changes=options.resume_with_changes,
+        profile=options.profile,
     )
     test = results["test"]
     say(

@@ -37,6 +37,36 @@ def split_batch(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec("data"))
 
 
+def split_batches(mesh: Mesh) -> NamedSharding:
+    """The second axis in equal parts over the devices; the first one is the step."""
+    return NamedSharding(mesh, PartitionSpec(None, "data"))
+
+
+def split_state(mesh: Mesh, state: Any) -> Any:
+    """Each large array of a training state in equal parts over the devices.
+
+    As in ZeRO (Rajbhandari et al., 2020) and FSDP: XLA gathers a parameter where it is
+    used, and each device keeps and updates its own part only. The largest axis that the
+    number of devices divides is cut; an array without one, or with fewer than 1,024
+    elements, stays whole on each.
+
+    Args:
+      state: pytree of arrays or ShapeDtypeStructs.
+
+    Returns:
+      The same pytree with shardings for leaves.
+    """
+
+    def sharding(leaf):
+        divisible = [n if n % mesh.size == 0 else 0 for n in leaf.shape]
+        if leaf.size < 1024 or not any(divisible):
+            return replicated(mesh)
+        axis = divisible.index(max(divisible))
+        return NamedSharding(mesh, PartitionSpec(*[None] * axis, "data"))
+
+    return jax.tree.map(sharding, state)
+
+
 def check_batch_size(batch_size: int, num_parts: int) -> None:
     """Refuses a training batch that cannot be cut into equal parts.
 

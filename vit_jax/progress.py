@@ -53,9 +53,10 @@ class Progress:
         left = tqdm.tqdm.format_interval(seconds_per_step * (self._total - step))
         self.line(f"step {step}/{self._total}: {text}, {left} left")
 
-    def line(self, text: str) -> None:
-        """A line that stays."""
-        self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
+    def line(self, text: str | None) -> None:
+        """A line that stays; None: none."""
+        if text is not None:
+            self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
 
     def close(self) -> None:
         """Leaves the bar as it stands."""

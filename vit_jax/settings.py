@@ -171,6 +171,12 @@ FIELDS: dict[str, Field] = {
         500, "Images per evaluation step, over all devices.", 1
     ),
     "num_devices": _integer(0, "Devices of the mesh; 0: all there are."),
+    "shard_params": _switch(
+        False, "Split parameters and optimizer state over the devices (FSDP)."
+    ),
+    "steps_per_dispatch": _integer(
+        0, "Steps handed to the device at once; 0: 1 on CPU, many elsewhere."
+    ),
     "tensorboard": _switch(False, "Also write TensorBoard files (needs TensorFlow)."),
     "parameter_overview": _switch(False, "Print every parameter at start-up."),
     # ---- data
@@ -186,6 +192,14 @@ FIELDS: dict[str, Field] = {
         "", "tfds: official archive or folder to prepare CIFAR from, offline."
     ),
     "data.download": _switch(True, "May the source fetch what is missing?"),
+    "data.placement": _choice(
+        "auto",
+        "Where training images wait: on the device, or on the host, which feeds them "
+        "in the background; auto: on the device if they take at most half of it.",
+        "auto",
+        "device",
+        "host",
+    ),
     "data.validation": Field(
         5000,
         "Train images held out to select on, by class; 'test': select on the "
