@@ -13,7 +13,8 @@ LEAVES = {"models", "data", "augment", "metrics", "figures"}
 LAYERS = [
     {"errors"},
     {"durations", "rng", "mesh", "signals", "progress", "profile", *LEAVES},
-    {"settings", "optim", "manifest"},
+    {"fields", "optim", "manifest"},
+    {"settings"},
     {"config", "steps", "checkpoint", "journal", "commands", "feed"},
     {"folder"},
     {"runs", "logs", "page", "report"},

@@ -69,7 +69,7 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimize
     assert load_run(tmp_path / "split").step == split["best_step"]
 
     state = make_experiment(config, data.load(config.data)).init_state()
-    kernel = state.params["encoder"]["block0"]["mlp"]["hidden"]["kernel"]
+    kernel = state.params["block0"]["mlp"]["hidden"]["kernel"]
     assert kernel.addressable_shards[0].data.size == kernel.size // 8
 
 
