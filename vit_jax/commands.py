@@ -3,9 +3,11 @@
 import contextlib
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 
+from vit_jax import distributed
 from vit_jax.errors import UserError
 from vit_jax.signals import Interrupted
 
@@ -41,4 +43,11 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
         # standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except Exception as error:
+        if not distributed.is_started():
+            raise
+        sentence = distributed.explain(error)
+        _complain(f"error: {sentence}" if sentence else traceback.format_exc())
+        status = 1
+    distributed.leave(status)
     sys.exit(status)

@@ -8,9 +8,14 @@ results.json       the selected checkpoint's scores
 checkpoints/       the best state and the two newest
 figures/           training curves and whatever else was drawn
 report.html        of `evaluate --report`, with its numbers as CSV files
+lock.json          the process that trains here, or did so last
+
+Of several processes only the first writes; all of them read.
 """
 
 import contextlib
+import errno
+import fcntl
 import importlib.metadata
 import json
 import math
@@ -18,17 +23,21 @@ import os
 import pathlib
 import platform
 import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 import jax
 from ml_collections import ConfigDict
 
 import vit_jax
+from vit_jax import distributed
 from vit_jax.config import flatten, make_config
 from vit_jax.errors import UserError
 
+_WHERE_DATA_LIE = {"data.archive", "data.dir", "data.download"}
 # Settings that change what is shown or where it runs, never what is learned.
 FREE_SETTINGS = {
     "checkpoint_every",
@@ -37,9 +46,7 @@ FREE_SETTINGS = {
     "num_devices",
     "parameter_overview",
     "tensorboard",
-    "data.archive",
-    "data.dir",
-    "data.download",
+    *_WHERE_DATA_LIE,
 }
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 
@@ -59,16 +66,81 @@ class RunFolder:
         Raises:
           UserError: it cannot.
         """
-        probe = self.path / f".write_test_{os.getpid()}"
         try:
             self.figures.mkdir(parents=True, exist_ok=True)
-            probe.write_text("")
-            probe.unlink()
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
         except OSError as error:
             raise UserError(
                 f"The run folder {self.path} cannot be written to "
                 f"({error.strerror}); give another --workdir."
             ) from None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Creates the folder and keeps other trainings out of it.
+
+        The kernel frees the lock when the process ends, however it ends. Of several
+        processes the first one holds it for all.
+
+        Raises:
+          UserError: as `create` does; or another training is going on here; or other
+            processes of this one do not see the same folder.
+        """
+        with contextlib.ExitStack() as stack:
+
+            def enter() -> None:
+                self.create()
+                if distributed.is_first():
+                    stack.enter_context(self._lock())
+
+            distributed.run_on_all(enter)
+            owner = distributed.first_decides(lambda: self.read("lock"))
+            distributed.run_on_all(lambda: self._require_shared(owner))
+            yield
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        with (self.path / "lock.json").open("a+", encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno == errno.EWOULDBLOCK:
+                    raise UserError(self._describe_owner(file)) from None
+                warnings.warn(
+                    f"{self.path} cannot be locked ({error.strerror}); see to it that "
+                    "no other training uses it.",
+                    stacklevel=2,
+                )
+            owner = {"process": os.getpid(), "host": platform.node(), "started": _now()}
+            with self._report_failure(pathlib.Path(file.name)):
+                file.truncate(0)
+                file.write(json.dumps(owner) + "\n")
+                file.flush()
+                os.fsync(file.fileno())  # other hosts read it next
+            yield
+
+    def _describe_owner(self, file: TextIO) -> str:
+        file.seek(0)
+        try:
+            owner = json.load(file)
+            who = (
+                f"process {owner['process']} on {owner['host']} since "
+                f"{owner['started']}"
+            )
+        except (ValueError, KeyError, TypeError):  # it has not written that yet
+            who = "another process"
+        return (
+            f"{self.path} is in use by {who}; wait until that training ends, or give "
+            "another --workdir."
+        )
+
+    def _require_shared(self, owner: dict[str, Any]) -> None:
+        if not self.has("lock") or self.read("lock") != owner:
+            raise UserError(
+                f"{self.path} on {platform.node()} is not the folder that the first "
+                f"process uses on {owner['host']}; give a --workdir that all share."
+            )
 
     def require_same(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
         """Refuses to continue a run of other settings or other data; writes nothing.
@@ -98,8 +170,24 @@ class RunFolder:
                 "give another --workdir, the same settings, or --resume_with_changes."
             )
 
+    def require_same_start(
+        self, config: ConfigDict, dataset: dict[str, Any], resume_with_changes: bool
+    ) -> None:
+        """Refuses processes of one training that do not agree what it is.
+
+        Raises:
+          UserError: names each key that differs, on all processes.
+        """
+        own = {"--resume_with_changes": resume_with_changes, "dataset": dataset}
+        settings = flatten(_as_json(config.to_dict() | own))
+        distributed.require_same(
+            {key: value for key, value in settings if key not in _WHERE_DATA_LIE}
+        )
+
     def start(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
         """Writes config.json and dataset.json, adds this start to environment.json."""
+        if not distributed.is_first():
+            return
         self.write("config", config.to_dict())
         self.write("dataset", dataset)
         environment = describe_environment()
@@ -141,6 +229,8 @@ class RunFolder:
 
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; raises as `write` does."""
+        if not distributed.is_first():
+            return
         line = json.dumps(_as_json(record)) + "\n"
         with (
             self._report_failure(self._metrics),
@@ -149,6 +239,8 @@ class RunFolder:
             file.write(line)
 
     def _replace(self, file: pathlib.Path, text: str) -> None:
+        if not distributed.is_first():
+            return
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         with self._report_failure(file):
             temporary.write_text(text, encoding="utf-8")
@@ -190,11 +282,15 @@ def _as_json(content: Any) -> Any:
     return content
 
 
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
 def describe_environment() -> dict[str, Any]:
     """Versions, devices, command and time of this process."""
     devices = jax.devices()
     return {
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "started": _now(),
         "command": sys.orig_argv,
         "python": platform.python_version(),
         "platform": platform.platform(),

@@ -11,7 +11,7 @@ from clu import parameter_overview
 from jaxtyping import Array
 from ml_collections import ConfigDict
 
-from vit_jax import data, evaluate, models, report, steps
+from vit_jax import data, distributed, evaluate, models, report, steps
 from vit_jax import mesh as meshes
 from vit_jax.checkpoint import Checkpoints
 from vit_jax.config import check_config
@@ -50,11 +50,20 @@ def train_and_evaluate(
         Or the loss is not finite.
       Interrupted: a signal came; the state is saved.
     """
-    check_config(config)
+    distributed.run_on_all(lambda: check_config(config))
     folder = RunFolder(workdir)
-    folder.create()
-    experiment = make_experiment(config, data.load(config.data))
+    with folder.locked():
+        return _train_and_evaluate(config, folder, resume_with_changes)
+
+
+def _train_and_evaluate(
+    config: ConfigDict, folder: RunFolder, resume_with_changes: bool
+) -> dict[str, Any]:
+    experiment = distributed.run_on_all(
+        lambda: make_experiment(config, data.load(config.data))
+    )
     dataset = evaluate.describe_dataset(experiment.splits)
+    folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
         folder.require_same(experiment.config, dataset)
     with StopSignals() as signals, Checkpoints(folder.checkpoints) as checkpoints:
@@ -64,14 +73,18 @@ def train_and_evaluate(
         say(summarize(experiment, models.count_params(state.params)))
         if config.parameter_overview:
             say(parameter_overview.get_parameter_overview(state.params))
-        if _is_finished(experiment, journal, int(state.step)) and folder.has("results"):
-            results = folder.read("results")
+        if _is_finished(experiment, journal, int(state.step)):
+            results = distributed.first_decides(
+                lambda: folder.read("results") if folder.has("results") else {}
+            )
             if results.get("num_steps") == int(state.step):
                 return results
         folder.forget_metrics_after(int(state.step))
         state = _train(experiment, folder, checkpoints, signals, state, journal)
         results = _score_best(experiment, checkpoints, state, journal)
     folder.write("results", results)
+    if not distributed.is_first():
+        return results
     for name, figure in report.draw_history(
         folder.read_metrics(), folder.path.name
     ).items():
@@ -158,7 +171,7 @@ def _train(
     if config.tensorboard:
         write_scalars = tensorboard_writer(str(folder.path / "tensorboard"))
     split = meshes.put((train.images, train.labels), whole) if on_device else None
-    root_key = jax.device_put(experiment.root_key, whole)
+    root_key = jax.jit(lambda key: key, out_shardings=whole)(experiment.root_key)
     lr_scale = put_scale()
     train_step = _compile_step(
         experiment, state, split, batch_at(step), root_key, lr_scale
@@ -181,12 +194,13 @@ def _train(
     # Inside, every copy between host and device has to be asked for.
     with jax.transfer_guard("disallow"):
         while not _is_finished(experiment, journal, step):
-            if signals.received is not None:
+            signal_number = signals.agreed(ask=step % plan.log_every == 0)
+            if signal_number is not None:
                 log.drain()
                 save()
                 checkpoints.wait()
                 progress.close()
-                raise Interrupted(step, signals.received)
+                raise Interrupted(step, signal_number)
             state, metrics = train_step(
                 state, split, batch_at(step), root_key, lr_scale
             )
@@ -204,10 +218,13 @@ def _train(
             if evaluates:
                 logits = experiment.score(state.variables, "val")
                 labels = experiment.splits["val"].labels
-                scores = {
-                    "accuracy": classification.accuracy(logits, labels),
-                    "loss": classification.cross_entropy(logits, labels),
-                }
+                # Other CPUs may round otherwise, and too much depends on these.
+                scores = distributed.first_decides(
+                    lambda logits=logits, labels=labels: {
+                        "accuracy": classification.accuracy(logits, labels),
+                        "loss": classification.cross_entropy(logits, labels),
+                    }
+                )
                 is_best = journal.add_evaluation(step, scores)
                 lr_scale = put_scale()
                 log.record(
