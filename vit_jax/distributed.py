@@ -80,12 +80,12 @@ def start(
             "some with CUDA_VISIBLE_DEVICES."
         )
     with _gloo_on_standard_error():
-        start_max(0)()
+        first_decides(start_max(0))
 
 
 @contextlib.contextmanager
 def _gloo_on_standard_error() -> Iterator[None]:
-    """The first exchange between CPUs makes Gloo tell of it on standard output."""
+    """Gloo, which connects CPUs, tells of its first exchanges on standard output."""
     sys.stdout.flush()
     saved = os.dup(1)
     os.dup2(2, 1)
