@@ -1,4 +1,4 @@
-"""Two real processes on this machine train one run, and fail as one."""
+"""Two real processes, two devices each, train one run and fail as one."""
 
 import contextlib
 import json
@@ -50,7 +50,7 @@ def free_port():
         return server.getsockname()[1]
 
 
-def start(workdir, address, process_id, *arguments, devices=1):
+def start(workdir, address, process_id, *arguments):
     """The command of one of two processes, started for real."""
     return subprocess.Popen(
         [
@@ -60,16 +60,16 @@ def start(workdir, address, process_id, *arguments, devices=1):
         ],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={
-            **os.environ, "JAX_NUM_CPU_DEVICES": str(devices),
+            **os.environ, "JAX_NUM_CPU_DEVICES": "2",
             "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
         },
     )  # fmt: skip
 
 
 @contextlib.contextmanager
-def two_processes(workdir, *arguments, **options):
+def two_processes(workdir):
     address = f"127.0.0.1:{free_port()}"
-    both = [start(workdir, address, i, *arguments, **options) for i in range(2)]
+    both = [start(workdir, address, i) for i in range(2)]
     with both[0], both[1]:
         try:
             yield both
@@ -134,11 +134,11 @@ def signalled(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def resumed(alone, tmp_path_factory):
-    """(folder, outputs): two processes with two devices each go on from half-way."""
+    """(folder, outputs): two processes go on from half-way."""
     workdir = shutil.copytree(alone, tmp_path_factory.mktemp("resumed") / "run")
     shutil.rmtree(workdir / "checkpoints" / "60")
     (workdir / "results.json").unlink()
-    with two_processes(workdir, devices=2) as both:
+    with two_processes(workdir) as both:
         texts = outputs(both)
         assert [process.returncode for process in both] == [0, 0], texts
     return workdir, texts
@@ -204,7 +204,7 @@ def test_only_the_first_process_writes_and_prints(resumed):
 
 
 def test_a_process_that_dies_ends_the_other(tmp_path):
-    with two_processes(tmp_path, "--config.num_steps=5000") as both:
+    with two_processes(tmp_path) as both:
         wait_for_log(tmp_path, both[0])
         both[1].kill()
         _, errors = both[0].communicate(timeout=90)

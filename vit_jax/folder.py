@@ -14,8 +14,6 @@ Of several processes only the first writes; all of them read.
 """
 
 import contextlib
-import errno
-import fcntl
 import importlib.metadata
 import json
 import math
@@ -25,9 +23,8 @@ import platform
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any
 
 import jax
 from ml_collections import ConfigDict
@@ -36,6 +33,7 @@ import vit_jax
 from vit_jax import distributed
 from vit_jax.config import flatten, make_config
 from vit_jax.errors import UserError
+from vit_jax.lock import lock
 
 _WHERE_DATA_LIE = {"data.archive", "data.dir", "data.download"}
 # Settings that change what is shown or where it runs, never what is learned.
@@ -92,48 +90,12 @@ class RunFolder:
             def enter() -> None:
                 self.create()
                 if distributed.is_first():
-                    stack.enter_context(self._lock())
+                    stack.enter_context(lock(self.path / "lock.json"))
 
             distributed.run_on_all(enter)
             owner = distributed.first_decides(lambda: self.read("lock"))
             distributed.run_on_all(lambda: self._require_shared(owner))
             yield
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        with (self.path / "lock.json").open("a+", encoding="utf-8") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                if error.errno == errno.EWOULDBLOCK:
-                    raise UserError(self._describe_owner(file)) from None
-                warnings.warn(
-                    f"{self.path} cannot be locked ({error.strerror}); see to it that "
-                    "no other training uses it.",
-                    stacklevel=2,
-                )
-            owner = {"process": os.getpid(), "host": platform.node(), "started": _now()}
-            with self._report_failure(pathlib.Path(file.name)):
-                file.truncate(0)
-                file.write(json.dumps(owner) + "\n")
-                file.flush()
-                os.fsync(file.fileno())  # other hosts read it next
-            yield
-
-    def _describe_owner(self, file: TextIO) -> str:
-        file.seek(0)
-        try:
-            owner = json.load(file)
-            who = (
-                f"process {owner['process']} on {owner['host']} since "
-                f"{owner['started']}"
-            )
-        except (ValueError, KeyError, TypeError):  # it has not written that yet
-            who = "another process"
-        return (
-            f"{self.path} is in use by {who}; wait until that training ends, or give "
-            "another --workdir."
-        )
 
     def _require_shared(self, owner: dict[str, Any]) -> None:
         if not self.has("lock") or self.read("lock") != owner:
@@ -282,15 +244,11 @@ def _as_json(content: Any) -> Any:
     return content
 
 
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
 def describe_environment() -> dict[str, Any]:
     """Versions, devices, command and time of this process."""
     devices = jax.devices()
     return {
-        "started": _now(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "command": sys.orig_argv,
         "python": platform.python_version(),
         "platform": platform.platform(),
