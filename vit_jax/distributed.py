@@ -23,7 +23,7 @@ from vit_jax.roll_call import roll_call
 T = TypeVar("T")
 _HEARTBEAT_SECONDS = 60  # how long a process that died can go unnoticed
 _LEAVE_SECONDS = 5
-_LOST = re.compile(r"gloo|nccl|coordination service|connection (closed|reset)", re.I)
+_LOST = re.compile(r"gloo|nccl|coordination|heartbeat|barrier|by peer", re.I)
 
 
 def start(
@@ -247,7 +247,7 @@ def start_max(value: int) -> Callable[[], int]:
     return lambda: int(jax.device_get(largest))
 
 
-def explain(error: Exception) -> str | None:
+def explain(error: BaseException) -> str | None:
     """A sentence, if `error` is what JAX raises where another process went away."""
     if not (is_started() and _LOST.search(str(error))):
         return None
