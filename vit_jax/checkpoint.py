@@ -113,10 +113,8 @@ class Checkpoints:
     def __enter__(self) -> "Checkpoints":
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, *_: object) -> None:
-        # Without another process a save would wait for it in vain.
-        if not (error and distributed.explain(error)):
-            self.close()
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def steps(self) -> list[int]:
         """Steps of the undamaged checkpoints, ascending, with the one being saved."""

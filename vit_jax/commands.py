@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
@@ -43,11 +44,12 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
         # standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
-    except Exception as error:
+    except Exception:
         if not distributed.is_started():
             raise
-        sentence = distributed.explain(error)
-        _complain(f"error: {sentence}" if sentence else traceback.format_exc())
+        # Where another process went away, `distributed` ends this one meanwhile.
+        time.sleep(1)
+        _complain(traceback.format_exc())
         status = 1
     distributed.leave(status)
     sys.exit(status)

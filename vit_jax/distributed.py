@@ -10,7 +10,10 @@ import functools
 import json
 import os
 import re
+import selectors
+import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -23,7 +26,8 @@ from vit_jax.roll_call import roll_call
 T = TypeVar("T")
 _HEARTBEAT_SECONDS = 60  # how long a process that died can go unnoticed
 _LEAVE_SECONDS = 5
-_LOST = re.compile(r"gloo|nccl|coordination|heartbeat|barrier|by peer", re.I)
+_GOODBYE = b"goodbye"
+_connections: dict[int, socket.socket] = {}  # to the others, for `_watch` and `leave`
 
 
 def start(
@@ -59,9 +63,15 @@ def start(
             f"--process_id is {process_id} and --num_processes {num_processes}; ids "
             "count from 0 to one below the number of processes."
         )
-    roll_call(
-        coordinator_address, num_processes, process_id, timeout_seconds=timeout_seconds
+    _connections.update(
+        roll_call(
+            coordinator_address,
+            num_processes,
+            process_id,
+            timeout_seconds=timeout_seconds,
+        )
     )
+    threading.Thread(target=_watch, daemon=True).start()
     # JAX would take SIGTERM for itself; `vit_jax.signals` answers it.
     jax.config.update("jax_enable_preemption_service", False)
     jax.distributed.initialize(
@@ -94,6 +104,45 @@ def _gloo_on_standard_error() -> Iterator[None]:
     finally:
         os.dup2(saved, 1)
         os.close(saved)
+
+
+def _watch() -> None:
+    """Ends this process, with a sentence, as soon as another one is gone.
+
+    The kernel closes a dead process's connections. JAX would notice after a minute, or
+    never while a GPU waits for it, and then abort with a stack trace.
+    """
+    with selectors.DefaultSelector() as selector:
+        for process_id, connection in _connections.items():
+            selector.register(connection, selectors.EVENT_READ, process_id)
+        while selector.get_map():
+            for key, _ in selector.select():
+                try:
+                    message = key.fileobj.recv(100)
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    message = b""
+                if message == _GOODBYE:
+                    selector.unregister(key.fileobj)
+                    continue
+                lost = int(message or key.data)
+                if key.data != 0:  # this is process 0, which alone knows all others
+                    _tell_others(b"%d" % lost)
+                with contextlib.suppress(OSError, ValueError):
+                    print(
+                        f"error: process {lost} ended, and no other can go on without "
+                        "it; see its output, and rerun the same commands to resume.",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+                os._exit(1)
+
+
+def _tell_others(message: bytes) -> None:
+    for connection in _connections.values():
+        with contextlib.suppress(OSError):
+            connection.send(message)
 
 
 def _detect(timeout_seconds: int) -> tuple[str, int, int, list[int] | None]:
@@ -247,30 +296,21 @@ def start_max(value: int) -> Callable[[], int]:
     return lambda: int(jax.device_get(largest))
 
 
-def explain(error: BaseException) -> str | None:
-    """A sentence, if `error` is what JAX raises where another process went away."""
-    if not (is_started() and _LOST.search(str(error))):
-        return None
-    first_line = str(error).splitlines()[0]
-    return (
-        f"another process ended or cannot be reached ({first_line}); see the others' "
-        "output, and rerun the same commands to resume."
-    )
-
-
 def leave(status: int) -> None:
-    """Ends this process if it failed and the others did not.
+    """Lets the others know that this process ends; at once, if it alone failed.
 
     JAX would make it wait for them, while they wait for its share of a computation.
     """
-    if status == 0 or not is_started():
+    if not is_started():
         return
     from orbax.checkpoint import multihost
 
     try:
-        multihost.get_barrier_sync_fn()(
-            key="vit_jax_leave", timeout_ms=1000 * _LEAVE_SECONDS
-        )
+        if status != 0:
+            multihost.get_barrier_sync_fn()(
+                key="vit_jax_leave", timeout_ms=1000 * _LEAVE_SECONDS
+            )
+        _tell_others(_GOODBYE)
     except Exception:  # of several kinds: too late, or somebody is gone
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):

@@ -23,11 +23,15 @@ _GRACE_SECONDS = 10  # process 0 ends the wait of those that have reached it
 
 def roll_call(
     address: str, num_processes: int, process_id: int, *, timeout_seconds: float
-) -> None:
-    """Returns when all processes have called this; none is left running at the port.
+) -> dict[int, socket.socket]:
+    """Returns when all processes have called this; the port is free again then.
 
     Args:
       address: HOST:PORT of process 0, as all of them can reach it.
+
+    Returns:
+      Open connections that do not block, by process id: of process 0 to all others, of
+      any other to process 0.
 
     Raises:
       UserError: some did not start in time, and which; or two have one id.
@@ -36,13 +40,22 @@ def roll_call(
     deadline = time.monotonic() + timeout_seconds
     if process_id == 0:
         with _listen(int(port)) as server, contextlib.ExitStack() as connections:
-            _wait_for_all(server, connections, num_processes, deadline, timeout_seconds)
-        return
+            present = _wait_for_all(
+                server, connections, num_processes, deadline, timeout_seconds
+            )
+            connections.pop_all()
+            return present
     greeting = {"process_id": process_id, "num_processes": num_processes}
-    with _connect(host.strip("[]"), int(port), deadline, timeout_seconds) as connection:
+    connection = _connect(host.strip("[]"), int(port), deadline, timeout_seconds)
+    with contextlib.ExitStack() as on_failure:
+        on_failure.enter_context(connection)
         connection.settimeout(timeout_seconds + _GRACE_SECONDS)
         _send(connection, greeting)
         _wait_for_go(connection, address)
+        connection.setblocking(False)
+        _keep_alive(connection)
+        on_failure.pop_all()
+    return {0: connection}
 
 
 def _wait_for_all(
@@ -51,7 +64,7 @@ def _wait_for_all(
     num_processes: int,
     deadline: float,
     timeout_seconds: float,
-) -> None:
+) -> dict[int, socket.socket]:
     present: dict[int, socket.socket] = {}
 
     def tell_all(reply: dict[str, Any]) -> None:
@@ -70,7 +83,7 @@ def _wait_for_all(
             tell_all({"missing": missing})
             told = missing
         if not missing:
-            return
+            return present
         if time.monotonic() > deadline:
             names = ", ".join(map(str, missing))
             fail(
@@ -153,9 +166,17 @@ def _read_greeting(connection: socket.socket) -> tuple[int, int] | None:
         with connection.makefile("rb") as stream:
             greeting = json.loads(stream.readline(200))
         connection.setblocking(False)
+        _keep_alive(connection)
         return int(greeting["process_id"]), int(greeting["num_processes"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Lets no firewall forget a connection that carries nothing for hours."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):  # not everywhere
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
 
 
 def _send(connection: socket.socket, message: dict[str, Any]) -> None:
