@@ -67,9 +67,9 @@ def start(workdir, address, process_id, *arguments):
 
 
 @contextlib.contextmanager
-def two_processes(workdir):
+def two_processes(workdir, *arguments):
     address = f"127.0.0.1:{free_port()}"
-    both = [start(workdir, address, i) for i in range(2)]
+    both = [start(workdir, address, i, *arguments) for i in range(2)]
     with both[0], both[1]:
         try:
             yield both
@@ -138,7 +138,7 @@ def resumed(alone, tmp_path_factory):
     workdir = shutil.copytree(alone, tmp_path_factory.mktemp("resumed") / "run")
     shutil.rmtree(workdir / "checkpoints" / "60")
     (workdir / "results.json").unlink()
-    with two_processes(workdir) as both:
+    with two_processes(workdir, "--config.parameter_overview=true") as both:
         texts = outputs(both)
         assert [process.returncode for process in both] == [0, 0], texts
     return workdir, texts
@@ -216,18 +216,74 @@ def test_a_process_that_dies_ends_the_other(tmp_path):
         pass
 
 
-def test_processes_with_different_settings_are_refused(tmp_path):
+AGREEMENTS = """
+import sys
+from vit_jax import distributed
+from vit_jax.commands import run_command
+from vit_jax.errors import UserError
+from vit_jax.mesh import make_mesh
+
+def main(arguments):
+    distributed.start(arguments[0], 2, int(arguments[1]), timeout_seconds=100)
+    import jax
+
+    me = jax.process_index()
+    assert distributed.first_decides(lambda: [me, None, 0.1]) == [0, None, 0.1]
+    assert distributed.start_max(10 * me + 5)() == 15
+    assert [d.process_index for d in make_mesh(2).devices] == [0, 1]
+    assert make_mesh(0).size == 4
+    refuse(lambda: make_mesh(3), "3, but 2 processes")
+    refuse(lambda: distributed.first_decides(lambda: fail(0)), "0 failed")
+    words = ["Process 1 could not start", "1 failed"][me]
+    refuse(lambda: distributed.run_on_all(lambda: me == 1 and fail(me)), words)
+    distributed.require_same({"depth": 4})
+    distributed.require_same({"depth": 4, "seed": me})
+
+def fail(number):
+    raise UserError(f"{number} failed")
+
+def refuse(function, words):
+    try:
+        function()
+    except UserError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(words)
+
+run_command(main)
+"""
+
+
+def test_processes_agree_and_fail_together():
     address = f"127.0.0.1:{free_port()}"
     both = [
-        start(tmp_path, address, i, f"--config.seed={i}", f"--config.data.dir=/{i}")
+        subprocess.Popen(
+            [sys.executable, "-c", AGREEMENTS, address, str(i)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "JAX_NUM_CPU_DEVICES": "2"},
+        )
         for i in range(2)
-    ]
+    ]  # fmt: skip
     with both[0], both[1]:
-        (_, first), (_, second) = outputs(both)
-    assert [process.returncode for process in both] == [1, 1]
-    assert "Process 1 could not start" in first
-    assert "seed: 0 there, 1 here" in second and "data.dir" not in second
-    assert not (tmp_path / "config.json").exists()
+        (_, first), (_, second) = texts = outputs(both)
+    assert [process.returncode for process in both] == [1, 1], texts
+    assert "error: Process 1 could not start; see its own message." in first
+    assert "error: Process 1 differs from process 0 (seed: 0 there, 1 here)" in second
+    assert "Traceback" not in first + second
+
+
+def test_slurm_tells_who_is_in_the_job(monkeypatch):
+    from vit_jax.main import main
+
+    for name, value in {
+        "SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_NTASKS": "3",
+        "SLURM_PROCID": "0", "SLURM_LOCALID": "0",
+        "JAX_COORDINATOR_PORT": str(free_port()),
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    flags = ["--distributed", "--startup_timeout_seconds=1"]
+    with pytest.raises(UserError, match="within 1 s: 1, 2;"):
+        main([f"--config={CONFIG}", "--workdir=never_made", *flags])
 
 
 def test_a_missing_process_is_named_by_the_command(tmp_path):

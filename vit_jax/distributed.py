@@ -24,8 +24,8 @@ from vit_jax.roll_call import roll_call
 # know whether there is anything to compute.
 
 T = TypeVar("T")
-_HEARTBEAT_SECONDS = 60  # how long a process that died can go unnoticed
-_LEAVE_SECONDS = 5
+_HEARTBEAT_SECONDS = 60  # after which JAX gives up a host that vanished with its kernel
+_LEAVE_SECONDS = 5  # enough for processes that fail together
 _GOODBYE = b"goodbye"
 _connections: dict[int, socket.socket] = {}  # to the others, for `_watch` and `leave`
 
@@ -109,8 +109,8 @@ def _gloo_on_standard_error() -> Iterator[None]:
 def _watch() -> None:
     """Ends this process, with a sentence, as soon as another one is gone.
 
-    The kernel closes a dead process's connections. JAX would notice after a minute, or
-    never while a GPU waits for it, and then abort with a stack trace.
+    The kernel closes a dead process's connections. JAX would notice a minute later and
+    then abort, with a C++ stack trace and without a name.
     """
     with selectors.DefaultSelector() as selector:
         for process_id, connection in _connections.items():
@@ -303,10 +303,10 @@ def leave(status: int) -> None:
     """
     if not is_started():
         return
-    from orbax.checkpoint import multihost
-
     try:
         if status != 0:
+            from orbax.checkpoint import multihost
+
             multihost.get_barrier_sync_fn()(
                 key="vit_jax_leave", timeout_ms=1000 * _LEAVE_SECONDS
             )

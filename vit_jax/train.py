@@ -191,6 +191,17 @@ def _train(
         metadata = dataclasses.asdict(journal)
         checkpoints.save(step, state, metadata=metadata, accuracy=accuracy, loss=loss)
 
+    def validate() -> dict[str, float]:
+        logits = experiment.score(state.variables, "val")
+        labels = experiment.splits["val"].labels
+        # Other hosts' CPUs may round otherwise, and too much depends on these.
+        return distributed.first_decides(
+            lambda: {
+                "accuracy": classification.accuracy(logits, labels),
+                "loss": classification.cross_entropy(logits, labels),
+            }
+        )
+
     # Inside, every copy between host and device has to be asked for.
     with jax.transfer_guard("disallow"):
         while not _is_finished(experiment, journal, step):
@@ -216,15 +227,7 @@ def _train(
             log.drain()
             scores = {}
             if evaluates:
-                logits = experiment.score(state.variables, "val")
-                labels = experiment.splits["val"].labels
-                # Other CPUs may round otherwise, and too much depends on these.
-                scores = distributed.first_decides(
-                    lambda logits=logits, labels=labels: {
-                        "accuracy": classification.accuracy(logits, labels),
-                        "loss": classification.cross_entropy(logits, labels),
-                    }
-                )
+                scores = validate()
                 is_best = journal.add_evaluation(step, scores)
                 lr_scale = put_scale()
                 log.record(
