@@ -12,6 +12,8 @@ LEAVES = {"models", "data", "augment", "metrics", "figures"}
 # Each layer imports from those above it in this list, and from `errors`.
 LAYERS = [
     {"errors"},
+    {"lock", "roll_call"},
+    {"distributed"},
     {"durations", "rng", "mesh", "signals", "progress", "profile", *LEAVES},
     {"fields", "optim", "manifest"},
     {"settings"},

@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Key
 from ml_collections import ConfigDict
 
 from vit_jax import mesh as meshes
@@ -51,7 +52,11 @@ def steps_per_dispatch(config: ConfigDict, plan: Plan) -> int:
 
 
 def compile_steps(
-    experiment: Experiment, state: steps.TrainState, feed: Feed, sizes: Iterable[int]
+    experiment: Experiment,
+    state: steps.TrainState,
+    root_key: Key[Array, ""],
+    feed: Feed,
+    sizes: Iterable[int],
 ) -> dict[int, Callable]:
     """`steps.train_steps`, compiled for each number of steps in `sizes`.
 
@@ -69,9 +74,8 @@ def compile_steps(
         donate_argnums=0,
     )
     lr_scale = jax.ShapeDtypeStruct((), jnp.float32, sharding=whole)
-    root_key = jax.device_put(experiment.root_key, whole)
     compiled = {}
-    for size in sorted(set(sizes)):
+    for size in sizes:
         arguments = (state, feed.split, feed.shapes(size), root_key, lr_scale)
         compiled[size] = jitted.lower(*arguments).compile()
         _require_memory(compiled[size], experiment)

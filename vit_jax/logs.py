@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from vit_jax import distributed
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
 from vit_jax.progress import Progress
@@ -123,12 +124,16 @@ class TrainLog:
             )
 
 
-def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None]:
+def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | None:
     """A function (step, scalars) that writes TensorBoard files under `path`.
+
+    None on all processes but the first.
 
     Raises:
       UserError: TensorFlow or TensorBoard is not installed.
     """
+    if not distributed.is_first():
+        return None
     try:
         from clu import metric_writers
 

@@ -12,7 +12,7 @@ from clu import parameter_overview
 from jaxtyping import Array
 from ml_collections import ConfigDict
 
-from vit_jax import data, dispatch, evaluate, models, report, steps
+from vit_jax import data, dispatch, distributed, evaluate, models, report, steps
 from vit_jax import mesh as meshes
 from vit_jax.checkpoint import Checkpoints
 from vit_jax.config import check_config
@@ -54,11 +54,20 @@ def train_and_evaluate(
         Or the loss is not finite.
       Interrupted: a signal came; the state is saved.
     """
-    check_config(config)
+    distributed.run_on_all(lambda: check_config(config))
     folder = RunFolder(workdir)
-    folder.create()
-    experiment = make_experiment(config, data.load(config.data))
+    with folder.locked():
+        return _train_and_evaluate(config, folder, resume_with_changes, profile)
+
+
+def _train_and_evaluate(
+    config: ConfigDict, folder: RunFolder, resume_with_changes: bool, profile: bool
+) -> dict[str, Any]:
+    experiment = distributed.run_on_all(
+        lambda: make_experiment(config, data.load(config.data))
+    )
     dataset = evaluate.describe_dataset(experiment.splits)
+    folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
         folder.require_same(experiment.config, dataset)
     profiler = Profiler(folder.path / "profile") if profile else None
@@ -69,8 +78,10 @@ def train_and_evaluate(
         say(summarize(experiment, models.count_params(state.params)))
         if config.parameter_overview:
             say(parameter_overview.get_parameter_overview(state.params))
-        if _is_finished(experiment, journal, int(state.step)) and folder.has("results"):
-            results = folder.read("results")
+        if _is_finished(experiment, journal, int(state.step)):
+            results = distributed.first_decides(
+                lambda: folder.read("results") if folder.has("results") else {}
+            )
             if results.get("num_steps") == int(state.step):
                 return results
         folder.forget_metrics_after(int(state.step))
@@ -81,6 +92,8 @@ def train_and_evaluate(
                 state = loop.state
         results = _score_best(experiment, checkpoints, state, journal)
     folder.write("results", results)
+    if not distributed.is_first():
+        return results
     for name, figure in report.draw_history(
         folder.read_metrics(), folder.path.name
     ).items():
@@ -125,9 +138,13 @@ class _Loop:
         self._feed = Feed(experiment.splits["train"], config, experiment.mesh)
         most = dispatch.steps_per_dispatch(config, plan)
         self._dispatches = list(dispatch.plan_dispatches(plan, self._step, most))
-        start = time.monotonic()
+        whole = meshes.replicated(experiment.mesh)
+        # Not device_put: of several processes, each has to make its own copy.
+        copy = jax.jit(lambda key: key, out_shardings=whole)
+        self._root_key = copy(experiment.root_key)
+        start, sizes = time.monotonic(), {size for _, size in self._dispatches}
         self._train_steps = dispatch.compile_steps(
-            experiment, state, self._feed, [size for _, size in self._dispatches]
+            experiment, state, self._root_key, self._feed, sizes
         )
         seconds = time.monotonic() - start
         say(f"compiled in {seconds:.1f} s, {max(self._train_steps)} step(s) a dispatch")
@@ -152,24 +169,23 @@ class _Loop:
           Interrupted: a signal came; the state is saved.
         """
         experiment, plan, log = self._experiment, self._experiment.plan, self._log
-        root_key = jax.device_put(
-            experiment.root_key, meshes.replicated(experiment.mesh)
-        )
-        lr_scale = self._put_lr_scale()
+        lr_scale, interval_ended = self._put_lr_scale(), True
         stream = self._feed.stream(self._dispatches)
         # Inside, every copy between host and device has to be asked for.
         with contextlib.closing(stream), jax.transfer_guard("disallow"):
             for size, batches in stream:
-                if signals.received is not None:
-                    self._interrupt(signals.received)
+                signal_number = signals.agreed(ask=interval_ended)
+                if signal_number is not None:
+                    self._interrupt(signal_number)
                 if profiler:
                     self._progress.line(profiler.before_dispatch(self.state))
                 self.state, metrics = self._train_steps[size](
-                    self.state, self._feed.split, batches, root_key, lr_scale
+                    self.state, self._feed.split, batches, self._root_key, lr_scale
                 )
                 before, self._step = self._step, self._step + size
                 log.add(self._step, metrics)
-                if self._step // plan.log_every > before // plan.log_every:
+                passed = self._step // plan.log_every - before // plan.log_every
+                if interval_ended := passed > 0:
                     log.end_interval()
                 is_last = self._step == plan.total_steps
                 evaluates = is_last or self._step % plan.eval_every == 0
@@ -199,10 +215,13 @@ class _Loop:
         experiment, plan, step = self._experiment, self._experiment.plan, self._step
         logits = experiment.score(self.state.variables, "val")
         labels = experiment.splits["val"].labels
-        scores = {
-            "accuracy": classification.accuracy(logits, labels),
-            "loss": classification.cross_entropy(logits, labels),
-        }
+        # Other hosts' CPUs may round otherwise, and too much depends on these.
+        scores = distributed.first_decides(
+            lambda: {
+                "accuracy": classification.accuracy(logits, labels),
+                "loss": classification.cross_entropy(logits, labels),
+            }
+        )
         is_best = self._journal.add_evaluation(step, scores)
         self._log.record(
             {"step": step, "split": "val", **scores, "seconds": self._log.seconds}
