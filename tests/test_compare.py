@@ -53,13 +53,15 @@ def test_the_command(two_runs, tiny_run, tmp_path, capsys):
     markdown = (tmp_path / "comparison.md").read_text()
     assert capsys.readouterr().out == markdown
     assert {path.name for path in tmp_path.iterdir()} == {
-        "comparison.md", "comparison.csv", "paired.csv", "accuracy.png", "curves.png"
+        "comparison.md", "comparison.csv", "comparison.png", "paired.csv",
+        "curves.png", "accuracy_over_time.png",
     }  # fmt: skip
     assert "| tiny (+1) | vit   | 0, 1 " in markdown
     rows = list(csv.DictReader((tmp_path / "comparison.csv").read_text().splitlines()))
     results = tiny_run[1]
     for row in rows:
-        assert int(row["num_params"]) == results["num_params"]
+        assert float(row["parameters_m"]) == results["num_params"] / 1e6
+        assert float(row["inference_ms"]) > 0 and float(row["flops_g"]) > 0
         assert float(row["accuracy"]) == results["test"]["accuracy"]
         assert float(row["loss"]) == pytest.approx(results["test"]["loss"])
         assert float(row["train_seconds"]) == pytest.approx(results["train_seconds"])
@@ -95,17 +97,17 @@ def test_groups_have_mean_and_deviation():
 
 def test_markdown_shows_the_numbers(tmp_path):
     entries = [
-        make_entry("a", accuracy=0.5, num_params=1_500_000),
-        make_entry("b", accuracy=0.7, num_params=1_500_000, seed=3),
+        make_entry("a", accuracy=0.5, parameters_m=1.5),
+        make_entry("b", accuracy=0.7, parameters_m=1.5, seed=3),
         make_entry("c|d", recipe="s", accuracy=0.25, epochs_to_90=2.5),
     ]
     lines = compare.compare(entries, tmp_path).splitlines()
     first, second = (
         [cell.strip() for cell in line.split(" | ")] for line in lines[4:6]
     )
-    assert first[:4] == ["| a (+1)", "vit", "0, 3", "1.5"]
-    assert first[7] == "60.00 ± 14" and first[6] == "–"
-    assert second[0] == "| c\\|d" and second[6:8] == ["2.5", "25.00"]
+    assert first[:4] == ["| a (+1)", "vit", "0, 3", "60.00 ± 14"]
+    assert first[5] == "1.5" and first[14] == "–"
+    assert second[0] == "| c\\|d" and (second[3], second[14]) == ("25.00", "2.5")
 
 
 def test_paired_numbers_by_hand():
