@@ -99,6 +99,10 @@ def test_csv_files(reported):
     assert classes[0][0] == "class" and "auc" in classes[0] and len(classes) == 11
     matrix = np.array([row[1:] for row in rows("confusion")[1:]], int)
     assert matrix.tolist() == scores["confusion_matrix"]
+    first = scores["top_confusions"][0]
+    place = [list(scores["per_class"]).index(first[k]) for k in ("true", "predicted")]
+    assert rows("top_confusions")[1] == [*map(str, first.values())]
+    assert matrix[*place] == first["count"]
 
 
 class Page(html.parser.HTMLParser):

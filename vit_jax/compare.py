@@ -169,7 +169,8 @@ def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
     return figures.comparison_panels(
         panels,
         from_zero=[heading for heading, _, _, bars in COLUMNS.values() if bars],
-        title="Comparison, mean ± standard deviation over seeds",
+        title="Comparison"
+        + ", mean ± standard deviation over seeds" * (len(max(groups, key=len)) > 1),
     )
 
 

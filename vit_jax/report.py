@@ -152,7 +152,7 @@ def draw_figures(
             classification.top_confusions(matrix), names
         ),
     }
-    return figures | _draw_samples(scored)
+    return figures | draw_samples(scored)
 
 
 def _describe_calibration(numbers: Mapping[str, float | None]) -> str:
@@ -163,7 +163,7 @@ def _describe_calibration(numbers: Mapping[str, float | None]) -> str:
     ).format(**numbers)
 
 
-def _draw_samples(scored: Scored) -> dict[str, Figure]:
+def draw_samples(scored: Scored) -> dict[str, Figure]:
     """Sample predictions, and of the mistakes, if any, a sample and the surest."""
     logits, dataset = scored.logits, scored.dataset
     predicted = classification.predicted_classes(logits)

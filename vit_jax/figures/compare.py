@@ -139,7 +139,8 @@ def _draw_quantity(
         )
     low, high = axes.get_xlim()
     # Room for the numbers.
-    axes.set_xlim(0 if from_zero else low, high + 0.45 * (high - low))
+    left = 0 if from_zero else low - 0.05 * (high - low)
+    axes.set_xlim(left, high + 0.45 * (high - low))
     axes.locator_params(axis="x", nbins=4)
 
 
