@@ -75,16 +75,23 @@ def vit_maps(
 
 
 def print_scores(scores: Mapping[str, Mapping[str, float]], num_images: int) -> None:
-    """A table of areas under the curves."""
+    """A table of areas under the curves, and in brackets their excess over chance."""
+    print(f"Faithfulness on {num_images} image(s): area under the curve (minus that of")
+    print("random maps on the same images, ± standard error)")
     width = max(map(len, scores))
-    print(f"Faithfulness on {num_images} image(s), area under the curve ± its error:")
-    print(f"  {'':<{width}}  deletion (low is good)  insertion (high is good)")
+    print(f"  {'':<{width}}  {'deletion (low is good)':<25}  insertion (high is good)")
     for name, score in scores.items():
-        deletion, insertion = (
-            f"{score[key]:.3f} ± {score[f'{key}_error']:.3f}"
-            for key in ("deletion", "insertion")
-        )
-        print(f"  {name:<{width}}  {deletion:>22}  {insertion:>24}")
+        cells = [f"{score[key]:.3f}" for key in ("deletion", "insertion")]
+        if not name.startswith("random"):
+            cells = [
+                "{} ({:+.3f} ± {:.3f})".format(
+                    cell,
+                    score[f"{key}_minus_random"],
+                    score[f"{key}_minus_random_error"],
+                )
+                for cell, key in zip(cells, ("deletion", "insertion"), strict=True)
+            ]
+        print(f"  {name:<{width}}  {cells[0]:<25}  {cells[1]}")
 
 
 def explain_vit(

@@ -39,7 +39,7 @@ def write_report(
 
 
 def write_csv(folder: pathlib.Path, scores: Mapping[str, Any]) -> None:
-    """summary, per_class, confusion and top_confusions.csv; what is undefined is empty."""
+    """summary, per_class, confusion and top_confusions.csv; None becomes empty."""
     names = list(scores["per_class"])
     columns = list(scores["per_class"][names[0]])
     tables: dict[str, Iterable[Iterable[Any]]] = {
