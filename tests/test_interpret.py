@@ -14,9 +14,10 @@ import pytest
 from vit_jax import explain, models
 from vit_jax.config import default_config, set_value
 from vit_jax.errors import UserError
+from vit_jax.figures import style
 from vit_jax.interpret import attention, faithfulness, features, gradcam, relevance
 from vit_jax.interpret import weights as model_weights
-from vit_jax.runs import Run
+from vit_jax.runs import Run, load_run
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(256, size=(3, 8, 8, 3), dtype=np.uint8)
@@ -193,13 +194,15 @@ def test_grad_cam_of_the_last_stage_is_the_class_activation_map():
     assert gradcam.grad_cam(run, IMAGES, CLASSES, 1).shape == (3, 8, 8)
 
 
-def test_captions_are_calibrated():
+def test_captions_are_calibrated(tmp_path):
     run = dataclasses.replace(make_run(), temperature=50.0)
     options = explain.make_parser().parse_args(["--workdir=untrained"])
     _, figures = explain.explain(run, IMAGES[:1], ["x"], options)
     expected = run.predict(IMAGES[:1], calibrated=True).max()
     assert expected < 0.9 * run.predict(IMAGES[:1]).max()
     assert figures["heat_maps"].axes[0].get_title().endswith(f" {expected:.0%}")
+    # One image has no standard error, and is drawn without.
+    style.save(figures["faithfulness"], tmp_path / "f.png")
 
 
 def test_each_kind_of_model_has_its_pictures():
@@ -315,6 +318,12 @@ def test_the_command_draws_scores_and_prints(copied_run, capsys):
         "position_similarity",
         "stem_filters",
     }
+
+
+def test_the_first_images_of_the_split_are_explained(copied_run):
+    options = explain.make_parser().parse_args([f"--workdir={copied_run}"])
+    captions, images = explain.read_split(load_run(copied_run), options, [])
+    assert len(captions) == len(images) == explain.MAX_IMAGES == 64
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,9 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     scored.logits[0] = np.nan
     scores = all_scores(scored)
     json.dumps(scores, allow_nan=False)
+    first, *classes = report.to_text(scores).splitlines()
+    assert first == "12 images: accuracy not known, loss not finite"
+    assert classes[0].split() == ["a", "75.00%", "of", "4"]
     assert scores["accuracy"] is None and scores["generalization_gap"] is None
     figures = report.draw_figures(scored, scores, "test")
     assert "sample_predictions" in figures and "misclassified" not in figures

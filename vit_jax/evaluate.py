@@ -162,24 +162,6 @@ def _add_to_results(
     folder.write("results", results)
 
 
-def _print_scores(scores: dict[str, Any]) -> None:
-    def percent(value: float | None) -> str:
-        return "not known" if value is None else f"{value:.2%}"
-
-    loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
-    line = f"accuracy {percent(scores['accuracy'])}, loss {loss}"
-    if "top_5_accuracy" in scores:
-        line += f", top-5 {percent(scores['top_5_accuracy'])}"
-    print(f"{scores['num_examples']:,} images: {line}")
-    width = max(map(len, scores["per_class"]))
-    for name, one in scores["per_class"].items():
-        accuracy = percent(one["accuracy"])
-        print(f"  {name:<{width}}  {accuracy:>9} of {one['support']:,}")
-    if "mirrored" in scores:
-        accuracy = percent(scores["mirrored"]["accuracy"])
-        print(f"averaged with the mirror image: accuracy {accuracy}")
-
-
 def _report_scores(
     run: runs.Run,
     scored: report.Scored,
@@ -282,7 +264,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.report:
         scores |= _report_scores(run, scored, splits, score, counts)
     _add_to_results(RunFolder(run.workdir), run.step, split, scores)
-    _print_scores(scores)
+    print(report.to_text(scores))
     if options.report:
         _write_report(run, scored, scores, split, counts)
 

@@ -81,6 +81,27 @@ def describe_mean(first: Scored, second: Scored) -> dict[str, float | None]:
     return {key: None if math.isnan(x) else x for key, x in scores.items()}
 
 
+def to_text(scores: Mapping[str, Any]) -> str:
+    """Scores of a split, as results.json holds them, in lines for a terminal."""
+
+    def percent(value: float | None) -> str:
+        return "not known" if value is None else f"{value:.2%}"
+
+    loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
+    first = f"accuracy {percent(scores['accuracy'])}, loss {loss}"
+    if "top_5_accuracy" in scores:
+        first += f", top-5 {percent(scores['top_5_accuracy'])}"
+    width = max(map(len, scores["per_class"]))
+    lines = [
+        f"  {name:<{width}}  {percent(one['accuracy']):>9} of {one['support']:,}"
+        for name, one in scores["per_class"].items()
+    ]
+    if "mirrored" in scores:
+        accuracy = percent(scores["mirrored"]["accuracy"])
+        lines.append(f"averaged with the mirror image: accuracy {accuracy}")
+    return "\n".join((f"{scores['num_examples']:,} images: {first}", *lines))
+
+
 def history_series(
     records: Sequence[Mapping[str, Any]],
 ) -> dict[str, Float[np.ndarray, "records"]]:

@@ -151,7 +151,8 @@ def deletion_insertion(
                 **look,
             )
         axes.set_xlim(0, 100)
-        axes.set_ylim(0, 101)
+    highest = max(np.nanmax(m) for c in (deletion, insertion) for m, _ in c.values())
+    panels[0].set_ylim(0, min(101, 120 * highest))
     panels[1].legend(
         title="band: ± standard error",
         title_fontsize=9,
