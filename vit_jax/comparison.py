@@ -45,7 +45,7 @@ class Entry:
       records: of metrics.jsonl.
       scored: the test split with the best checkpoint's logits.
       numbers: of each of `NUMBERS`; None where unknown. Parameters are in millions,
-        operations of one forward pass in thousand millions, milliseconds for one image
+        operations of one forward pass in billions (1e9), milliseconds for one image
         in batches of 1 and of 128, measured here and now.
     """
 
