@@ -128,6 +128,18 @@ def test_curves_are_of_the_validation_split():
     np.testing.assert_allclose(left.lines[1].get_ydata(), [50, 70])
 
 
+def test_accuracy_over_time_groups_seeds():
+    entries = [make_entry("a"), make_entry("b", recipe="s"), make_entry("c", seed=1)]
+    groups = comparison.group_runs(entries)
+    (axes,) = compare.draw_accuracy_over_time(groups).axes
+    first, third, _, second, _ = axes.lines
+    assert first.get_color() == third.get_color() != second.get_color()
+    np.testing.assert_allclose(first.get_xdata(), [2, 4])
+    np.testing.assert_allclose(first.get_ydata(), [50, 70])
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["a (2 runs, ends at 70.0)", "b (ends at 70.0)"]
+
+
 def test_epochs_to_90(two_runs):
     folder = RunFolder(two_runs[1])
     assert comparison.load_entry(folder.path, "x").numbers["epochs_to_90"] is None

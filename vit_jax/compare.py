@@ -194,7 +194,7 @@ def draw_accuracy_over_time(groups: Sequence[Sequence[Entry]]) -> Figure:
     """Validation accuracy by seconds of training, seeds of a recipe in one colour."""
     return figures.accuracy_over_time(
         {
-            _group_name(group): [_validation_curve(e, "seconds") for e in group]
+            group[0].name: [_validation_curve(e, "seconds") for e in group]
             for group in groups
         }
     )

@@ -67,7 +67,8 @@ def accuracy_over_time(
         last = []
         for seconds, accuracy in runs:
             known = np.isfinite(accuracy)
-            axes.plot(seconds[known], 100 * accuracy[known], **look)
+            every = max(1, known.sum() // 10)
+            axes.plot(seconds[known], 100 * accuracy[known], markevery=every, **look)
             last += list(100 * accuracy[known][-1:])
         seeds = f"{len(runs)} runs, " if len(runs) > 1 else ""
         end = f" ({seeds}ends at {np.mean(last):.1f})" if last else ""
