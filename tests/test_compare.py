@@ -121,6 +121,12 @@ def test_paired_numbers_by_hand():
     assert -1 <= row["low"] < 0.4 < row["high"] <= 1
 
 
+def test_a_p_value_is_never_zero():
+    row = {"run": "a", "against": "b", "difference": 0.3, "low": 0.2, "high": 0.4}
+    row |= {"only_run": 5000, "only_against": 0, "p_value": 0.0}
+    assert compare._test_table([row]).endswith(" < 1e-300  |")
+
+
 def test_curves_are_of_the_validation_split():
     left, right = compare.draw_curves([make_entry("a"), make_entry("b")]).axes
     np.testing.assert_allclose(left.lines[0].get_xdata(), [1, 2])

@@ -118,7 +118,8 @@ def _test_table(tests: Sequence[Mapping[str, Any]]) -> str:
             f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}",
             str(row["only_run"]),
             str(row["only_against"]),
-            f"{row['p_value']:.3g}",
+            # Below what a float64 holds.
+            f"{row['p_value']:.3g}" if row["p_value"] else "< 1e-300",
         ]
         for row in tests
     ]
