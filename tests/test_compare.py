@@ -53,13 +53,15 @@ def test_the_command(two_runs, tiny_run, tmp_path, capsys):
     markdown = (tmp_path / "comparison.md").read_text()
     assert capsys.readouterr().out == markdown
     assert {path.name for path in tmp_path.iterdir()} == {
-        "comparison.md", "comparison.csv", "paired.csv", "accuracy.png", "curves.png"
+        "comparison.md", "comparison.csv", "comparison.png", "paired.csv",
+        "curves.png", "accuracy_over_time.png",
     }  # fmt: skip
     assert "| tiny (+1) | vit   | 0, 1 " in markdown
     rows = list(csv.DictReader((tmp_path / "comparison.csv").read_text().splitlines()))
     results = tiny_run[1]
     for row in rows:
-        assert int(row["num_params"]) == results["num_params"]
+        assert float(row["parameters_m"]) == results["num_params"] / 1e6
+        assert float(row["inference_ms"]) > 0 and float(row["flops_g"]) > 0
         assert float(row["accuracy"]) == results["test"]["accuracy"]
         assert float(row["loss"]) == pytest.approx(results["test"]["loss"])
         assert float(row["train_seconds"]) == pytest.approx(results["train_seconds"])
@@ -95,17 +97,17 @@ def test_groups_have_mean_and_deviation():
 
 def test_markdown_shows_the_numbers(tmp_path):
     entries = [
-        make_entry("a", accuracy=0.5, num_params=1_500_000),
-        make_entry("b", accuracy=0.7, num_params=1_500_000, seed=3),
+        make_entry("a", accuracy=0.5, parameters_m=1.5),
+        make_entry("b", accuracy=0.7, parameters_m=1.5, seed=3),
         make_entry("c|d", recipe="s", accuracy=0.25, epochs_to_90=2.5),
     ]
     lines = compare.compare(entries, tmp_path).splitlines()
     first, second = (
         [cell.strip() for cell in line.split(" | ")] for line in lines[4:6]
     )
-    assert first[:4] == ["| a (+1)", "vit", "0, 3", "1.5"]
-    assert first[7] == "60.00 ± 14" and first[6] == "–"
-    assert second[0] == "| c\\|d" and second[6:8] == ["2.5", "25.00"]
+    assert first[:4] == ["| a (+1)", "vit", "0, 3", "60.00 ± 14"]
+    assert first[5] == "1.5" and first[14] == "–"
+    assert second[0] == "| c\\|d" and (second[3], second[14]) == ("25.00", "2.5")
 
 
 def test_paired_numbers_by_hand():
@@ -119,11 +121,29 @@ def test_paired_numbers_by_hand():
     assert -1 <= row["low"] < 0.4 < row["high"] <= 1
 
 
+def test_a_p_value_is_never_zero():
+    row = {"run": "a", "against": "b", "difference": 0.3, "low": 0.2, "high": 0.4}
+    row |= {"only_run": 5000, "only_against": 0, "p_value": 0.0}
+    assert compare._test_table([row]).endswith(" < 1e-300  |")
+
+
 def test_curves_are_of_the_validation_split():
     left, right = compare.draw_curves([make_entry("a"), make_entry("b")]).axes
     np.testing.assert_allclose(left.lines[0].get_xdata(), [1, 2])
     np.testing.assert_allclose(right.lines[0].get_xdata(), [2, 4])
     np.testing.assert_allclose(left.lines[1].get_ydata(), [50, 70])
+
+
+def test_accuracy_over_time_groups_seeds():
+    entries = [make_entry("a"), make_entry("b", recipe="s"), make_entry("c", seed=1)]
+    groups = comparison.group_runs(entries)
+    (axes,) = compare.draw_accuracy_over_time(groups).axes
+    first, third, _, second, _ = axes.lines
+    assert first.get_color() == third.get_color() != second.get_color()
+    np.testing.assert_allclose(first.get_xdata(), [2, 4])
+    np.testing.assert_allclose(first.get_ydata(), [50, 70])
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["a (2 runs, ends at 70.0)", "b (ends at 70.0)"]
 
 
 def test_epochs_to_90(two_runs):

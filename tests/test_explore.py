@@ -39,7 +39,9 @@ def test_augmented_views_without_augmentation_are_the_images(tiny_config):
     set_value(config, "augment.mixup_alpha", 1.0)
     mixed = exploration.augmented_views(config, dataset, indices, num_views=2)
     assert (mixed != views).mean() > 0.5
-    assert exploration.describe_augmentation(config.augment) == "Augmentation: MixUp"
+    assert exploration.describe_augmentation(config, 20) == "Augmentation: MixUp"
+    set_value(config, "augment.mix_until", "0%")
+    assert exploration.describe_augmentation(config, 20) == "Augmentation: none"
 
 
 def test_duplicates_are_counted_across_splits():

@@ -40,3 +40,5 @@ def test_before_and_after(tmp_path):
         assert bottom.get_xlabel() == "confidence (%)"
     assert bins["before"].calibration_error > bins["after"].calibration_error
     assert style.save(figure, tmp_path / "r.png").stat().st_size > 10_000
+    named = calibration.reliability_diagrams(bins, details=["NLL 1", "NLL 2"])
+    assert named.axes[1].get_title().endswith("\nNLL 2")

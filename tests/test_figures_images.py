@@ -25,7 +25,7 @@ def test_predictions(tmp_path, channels):
         pictures, labels, predicted, np.array([0.914, 0.5, 1.0]), NAMES
     )
     titles = [axes.get_title().strip() for axes in figure.axes]
-    assert titles == ["✓ cat 91%", "✗ ship 50%\ntrue: dog", "✓ ship 100%"]
+    assert titles == ["✓ cat (91%)", "✗ ship (50%)\ntrue: dog", "✓ ship (100%)"]
     colors = [style.GREEN, style.RED, style.GREEN]
     lines = ["-", "--", "-"]
     for axes, picture, color, line in zip(

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 from matplotlib.container import ErrorbarContainer
 
 from vit_jax.figures import compare, predict, style
@@ -59,33 +58,44 @@ def test_accuracy_curves(tmp_path):
     assert style.save(figure, tmp_path / "c.png").stat().st_size > 5_000
 
 
-@pytest.mark.parametrize("from_zero", [True, False])
-def test_mean_bars(tmp_path, from_zero):
-    figure = compare.mean_bars(
-        {"vit": 86.3, "resnet": 93.6, "cct": 95.2},
-        {"vit": 0.25, "resnet": np.nan},
-        unit="test accuracy (%)",
-        title="Three recipes",
-        from_zero=from_zero,
-    )
-    axes = figure.axes[0]
-    texts = [text.get_text() for text in axes.texts]
-    assert texts == ["86.3 ± 0.25", "93.6", "95.2"]
-    error = next(c for c in axes.containers if isinstance(c, ErrorbarContainer))
+def test_accuracy_over_time(tmp_path):
+    seconds, accuracy = np.array([1.0, 2.0, 3.0]), np.array([0.3, 0.4, np.nan])
+    groups = {
+        "vit": [(seconds, accuracy), (2 * seconds, accuracy + 0.1)],
+        "resnet": [(seconds, accuracy)],
+    }
+    figure = compare.accuracy_over_time(groups)
+    (axes,) = figure.axes
+    first, second, _, other, _ = axes.lines
+    np.testing.assert_array_equal(second.get_xdata(), [2, 4])
+    np.testing.assert_allclose(second.get_ydata(), [40, 50])
+    assert first.get_color() == second.get_color() != other.get_color()
+    assert first.get_marker() != other.get_marker()
+    assert axes.get_xlabel() == "training time (seconds)" and axes.get_xlim()[0] == 0
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["vit (2 runs, ends at 45.0)", "resnet (ends at 40.0)"]
+    assert style.save(figure, tmp_path / "t.png").stat().st_size > 5_000
+
+
+def test_comparison_panels(tmp_path):
+    nan = np.nan
+    panels = {
+        "test accuracy (%)": {"vit": (86.3, 0.25), "resnet": (93.6, nan)},
+        "epoch time (s)": {"vit": (3.0, 0.5), "resnet": (4.0, nan)},
+        "epochs to 90%": {"vit": (nan, nan), "resnet": (5.0, 0.0)},
+        "loss": {"vit": (0.4, nan), "resnet": (0.2, nan)},
+    }
+    figure = compare.comparison_panels(panels, from_zero=["epoch time (s)"])
+    dots, bars, unknown, *_, empty, _ = figure.axes
+    assert [axes.get_xlabel() for axes in figure.axes[:4]] == list(panels)
+    assert [text.get_text() for text in dots.texts] == ["86.3 ± 0.25", "93.6"]
+    assert [text.get_text() for text in unknown.texts] == ["–", "5"]
+    error = next(c for c in dots.containers if isinstance(c, ErrorbarContainer))
     (segment,) = error.lines[2][0].get_segments()
     np.testing.assert_allclose(segment[:, 0], (86.05, 86.55))
-    if from_zero:
-        assert [bar.get_width() for bar in axes.patches] == [86.3, 93.6, 95.2]
-        assert {to_hex(bar.get_facecolor()).upper() for bar in axes.patches} == {
-            style.SKY
-        }
-        assert axes.get_xlim()[0] == 0
-    else:
-        assert not axes.patches
-        assert axes.get_xlim()[0] > 80
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == [
-        "vit",
-        "resnet",
-        "cct",
-    ]
+    assert [bar.get_width() for bar in bars.patches] == [3, 4]
+    assert bars.get_xlim()[0] == 0 and not dots.patches and dots.get_xlim()[0] > 80
+    names = [tick.get_text() for tick in dots.get_yticklabels()]
+    assert names == ["vit", "resnet"] and dots.yaxis_inverted()
+    assert not empty.axison
     assert style.save(figure, tmp_path / "b.png").stat().st_size > 3_000

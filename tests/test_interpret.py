@@ -1,5 +1,6 @@
 """Attention, rollout, relevance, Grad-CAM and faithfulness, by hand and by run."""
 
+import dataclasses
 import functools
 import json
 import pathlib
@@ -13,9 +14,10 @@ import pytest
 from vit_jax import explain, models
 from vit_jax.config import default_config, set_value
 from vit_jax.errors import UserError
+from vit_jax.figures import style
 from vit_jax.interpret import attention, faithfulness, features, gradcam, relevance
 from vit_jax.interpret import weights as model_weights
-from vit_jax.runs import Run
+from vit_jax.runs import Run, load_run
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(256, size=(3, 8, 8, 3), dtype=np.uint8)
@@ -123,6 +125,12 @@ def test_mean_distance_by_hand():
     np.testing.assert_allclose(
         attention.mean_distances(seen, 4), [[expected]], rtol=1e-6
     )
+    even = dataclasses.replace(seen, weights=np.full_like(weights, 0.2))
+    np.testing.assert_allclose(
+        attention.mean_distances(even, 4),
+        attention.patch_distances((2, 2), 4).mean(),
+        rtol=1e-6,
+    )
 
 
 def test_relevance_by_hand():
@@ -186,6 +194,17 @@ def test_grad_cam_of_the_last_stage_is_the_class_activation_map():
     assert gradcam.grad_cam(run, IMAGES, CLASSES, 1).shape == (3, 8, 8)
 
 
+def test_captions_are_calibrated(tmp_path):
+    run = dataclasses.replace(make_run(), temperature=50.0)
+    options = explain.make_parser().parse_args(["--workdir=untrained"])
+    _, figures = explain.explain(run, IMAGES[:1], ["x"], options)
+    expected = run.predict(IMAGES[:1], calibrated=True).max()
+    assert expected < 0.9 * run.predict(IMAGES[:1]).max()
+    assert figures["heat_maps"].axes[0].get_title().endswith(f" {expected:.0%}")
+    # One image has no standard error, and is drawn without.
+    style.save(figures["faithfulness"], tmp_path / "f.png")
+
+
 def test_each_kind_of_model_has_its_pictures():
     with pytest.raises(UserError, match="no attention"):
         attention.read_attention(make_resnet_run(), IMAGES)
@@ -223,13 +242,42 @@ def test_curves_tell_a_good_map_from_a_bad_one():
     good = np.array([[[1.0, 0], [0, 0]]] * 2)
     arguments = (np.array([0, 0]), np.array([0], np.uint8))
     found = faithfulness.measure(predict, images, good, *arguments, num_points=5)
-    np.testing.assert_allclose(found.deletion, [1, 0, 0, 0, 0])
-    np.testing.assert_allclose(found.insertion, [0, 1, 1, 1, 1])
-    assert found.deletion_score == 0.125 and found.insertion_score == 0.875
+    np.testing.assert_allclose(found.deletion, [[1, 0, 0, 0, 0]] * 2)
+    np.testing.assert_allclose(found.insertion, [[0, 1, 1, 1, 1]] * 2)
+    np.testing.assert_allclose(found.deletion_areas, 0.125)
+    np.testing.assert_allclose(found.insertion_areas, 0.875)
     bad = faithfulness.measure(predict, images, -good, *arguments, num_points=5)
-    assert bad.deletion_score == 0.875 and bad.insertion_score == 0.125
-    random = faithfulness.measure_random(predict, images, (2, 2), *arguments)
-    assert 0.125 < random.deletion_score < 0.875
+    np.testing.assert_allclose(bad.deletion_areas, 0.875)
+    np.testing.assert_allclose(bad.insertion_areas, 0.125)
+
+    maps = {"good": good, "bad": -good, "coarse": np.ones((2, 1, 1))}
+    curves, scores = faithfulness.compare(predict, images, maps, *arguments)
+    # One cell covers everything: its control is that cell, too, and not one of four.
+    assert list(curves) == [*maps, "random, 2 × 2", "random, 1 × 1"] == list(scores)
+    assert scores["coarse"]["deletion_minus_random"] == 0
+    chance = scores["random, 2 × 2"]["deletion"]
+    assert scores["good"]["deletion"] < chance < scores["bad"]["deletion"]
+    assert scores["good"]["deletion_minus_random"] == pytest.approx(
+        scores["good"]["deletion"] - chance
+    )
+
+
+def test_standard_errors_by_hand():
+    share = np.array([0.0, 1.0])
+    areas = np.array([[0.1, 0.1], [0.2, 0.2], [0.6, 0.6]])
+    found = faithfulness.Curves(share, areas, 2 * areas)
+    by_chance = faithfulness.Curves(share, areas + 0.25, 2 * areas)
+    scores = faithfulness.describe(found, by_chance)
+    assert scores["deletion"] == pytest.approx(0.3)
+    # Squares 0.04, 0.01 and 0.09 over n - 1 = 2; the root; over the root of 3.
+    assert scores["deletion_error"] == pytest.approx((0.14 / 2 / 3) ** 0.5)
+    assert scores["insertion_error"] == pytest.approx(2 * scores["deletion_error"])
+    assert scores["deletion_minus_random"] == pytest.approx(-0.25)
+    # Image by image the difference is always the same.
+    assert scores["deletion_minus_random_error"] == pytest.approx(0)
+    mean, error = faithfulness.mean_and_error(areas[:1])
+    np.testing.assert_allclose(mean, areas[0])
+    assert np.isnan(error).all()
 
 
 @pytest.mark.parametrize("stem", ["patch", "conv", "shifted_patch"])
@@ -259,7 +307,7 @@ def test_the_command_draws_scores_and_prints(copied_run, capsys):
     assert explain.main([f"--workdir={copied_run}", *arguments]) == 0
     printed = capsys.readouterr().out
     scores = json.loads((copied_run / "explain.json").read_text())["faithfulness"]
-    names = ["attention, block 1, head 2", "rollout", "relevance", "random"]
+    names = ["attention, block 1, head 2", "rollout", "relevance", "random, 2 × 2"]
     assert list(scores) == names and all(f"  {name} " in printed for name in names)
     drawn = {path.stem for path in (copied_run / "figures").glob("*.png")}
     assert drawn >= {
@@ -272,6 +320,12 @@ def test_the_command_draws_scores_and_prints(copied_run, capsys):
     }
 
 
+def test_the_first_images_of_the_split_are_explained(copied_run):
+    options = explain.make_parser().parse_args([f"--workdir={copied_run}"])
+    captions, images = explain.read_split(load_run(copied_run), options, [])
+    assert len(captions) == len(images) == explain.MAX_IMAGES == 64
+
+
 @pytest.mark.parametrize(
     "argument, words",
     [
@@ -282,6 +336,7 @@ def test_the_command_draws_scores_and_prints(copied_run, capsys):
         ("--split=tset", 'did you mean "test"'),
         ("--discard_ratio=1", "below 1"),
         ("--blok=1", '"--block"'),
+        ("--checkpoint=17", "17"),
     ],
 )
 def test_mistakes_are_one_sentence(copied_run, argument, words):
@@ -292,6 +347,7 @@ def test_mistakes_are_one_sentence(copied_run, argument, words):
 def test_a_resnet_is_explained_by_grad_cam():
     run = make_resnet_run()
     options = explain.make_parser().parse_args(["--workdir=untrained"])
-    curves, figures = explain.explain(run, IMAGES, ["x", "y", "z"], options)
-    assert list(curves) == ["Grad-CAM, stage 1", "Grad-CAM, stage 2", "random"]
+    scores, figures = explain.explain(run, IMAGES, ["x", "y", "z"], options)
+    methods = ["Grad-CAM, stage 1", "Grad-CAM, stage 2"]
+    assert list(scores) == [*methods, "random, 8 × 8", "random, 4 × 4"]
     assert {"feature_maps", "heat_maps", "faithfulness", "stem_filters"} == set(figures)

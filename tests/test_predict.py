@@ -26,21 +26,6 @@ def pictures(tmp_path_factory):
     return folder
 
 
-def test_temperature_sharpens_or_softens_as_it_does_for_logits():
-    logits = np.array([[1.0, -2.0, 0.5], [300.0, 0.0, -300.0]])
-
-    def softmax(x):
-        powers = np.exp(x - x.max(axis=1, keepdims=True))
-        return powers / powers.sum(axis=1, keepdims=True)
-
-    for temperature in (0.5, 1.0, 3.0):
-        np.testing.assert_allclose(
-            predict.calibrate(softmax(logits), temperature),
-            softmax(logits / temperature),
-            atol=1e-12,
-        )
-
-
 @pytest.mark.parametrize(
     "probability, sentence",
     [
@@ -82,9 +67,9 @@ def test_json_lines_hold_what_the_run_predicts(tiny_run, pictures, capsys):
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert status == 0 and len(lines) == 3
     run = load_run(workdir)
-    temperature = lines[0]["temperature"]
+    assert lines[0]["temperature"] == 1
     _, images = inputs.read_images(inputs.find_images([str(pictures)]), (8, 8, 1))
-    expected = predict.calibrate(run.predict(images), temperature)
+    expected = run.predict(images)
     for line, row in zip(lines, expected, strict=True):
         assert [one["class"] for one in line["top"]] == [
             run.class_names[i] for i in np.argsort(-row)[:3]
@@ -112,16 +97,15 @@ def test_what_is_no_image_is_named_and_the_rest_predicted(
     assert "600" in skipped[2] or "30x20" in skipped[2]
 
 
-def test_the_stored_temperature_is_used(tmp_path):
-    from vit_jax.folder import RunFolder
-
-    folder = RunFolder(tmp_path)
-    assert predict.stored_temperature(folder) == 1
-    folder.write("results", {"val": {"accuracy": 0.5}})
-    assert predict.stored_temperature(folder) == 1
-    after = {"temperature": 1.7, "ece": 0.1}
-    folder.write("results", {"test": {"calibration": {"after": after}}})
-    assert predict.stored_temperature(folder) == 1.7
+def test_another_checkpoint_may_be_asked(tiny_run, pictures, capsys):
+    answers = {}
+    for which in ("3", "6"):
+        arguments = [f"--checkpoint={which}", "--json", str(pictures / "a.png")]
+        assert predict.main([f"--workdir={tiny_run[0]}", *arguments]) == 0
+        answers[which] = json.loads(capsys.readouterr().out)["top"]
+    assert answers["3"] != answers["6"]
+    with pytest.raises(UserError, match="17"):
+        predict.main([f"--workdir={tiny_run[0]}", "--checkpoint=17", "x.png"])
 
 
 def test_figures_are_drawn_and_arguments_may_come_in_any_order(

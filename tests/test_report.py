@@ -8,9 +8,10 @@ import shutil
 import numpy as np
 import pytest
 
-from vit_jax import cost, data, evaluate, page, predict, report
+from vit_jax import cost, data, evaluate, page, report
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
+from vit_jax.runs import load_run
 
 FIGURES = {
     "training_curves",
@@ -58,7 +59,7 @@ def reported(tiny_run, tmp_path_factory):
 def test_predictions_use_the_temperature_of_the_report(reported):
     scores = RunFolder(reported).read("results")["test"]
     fitted = scores["calibration"]["after"]["temperature"]
-    assert predict.stored_temperature(RunFolder(reported)) == fitted != 1
+    assert load_run(reported).temperature == fitted != 1
 
 
 def test_results_hold_the_report(reported, tiny_run):
@@ -98,6 +99,10 @@ def test_csv_files(reported):
     assert classes[0][0] == "class" and "auc" in classes[0] and len(classes) == 11
     matrix = np.array([row[1:] for row in rows("confusion")[1:]], int)
     assert matrix.tolist() == scores["confusion_matrix"]
+    first = scores["top_confusions"][0]
+    place = [list(scores["per_class"]).index(first[k]) for k in ("true", "predicted")]
+    assert rows("top_confusions")[1] == [*map(str, first.values())]
+    assert matrix[*place] == first["count"]
 
 
 class Page(html.parser.HTMLParser):
@@ -127,6 +132,40 @@ def test_names_cannot_break_the_page():
     assert "<i>" not in text and "<run>" not in text and "<c>" not in text
     shown = Page(text).text
     assert "<run> & co" in shown and "b & <c>" in shown and '"<i>"' in shown
+
+
+def test_the_reports_numbers_survive_a_plain_evaluation(reported):
+    before = RunFolder(reported).read("results")
+    evaluate.main([f"--workdir={reported}"])
+    assert RunFolder(reported).read("results") == before
+    (reported / "figures" / "misclassified.png").write_text("of an earlier report")
+    stale = reported / "figures" / "disagreements_with_people.png"
+    evaluate.main([f"--workdir={reported}", "--report", "--mirrored"])
+    assert not stale.exists()
+    assert (reported / "figures" / "misclassified.png").stat().st_size > 1_000
+    scores = RunFolder(reported).read("results")["test"]
+    assert scores["people"] == before["test"]["people"]
+    assert scores["accuracy"] == before["test"]["accuracy"]
+    assert scores["mirrored"].keys() == {"accuracy", "loss"}
+
+
+def test_mirrored_scores_by_hand():
+    """A model that sees only the left column, and of two classes which is brighter."""
+    images = np.zeros((2, 1, 2, 1), np.uint8)
+    images[0, 0] = [[200], [50]]
+    images[1, 0] = [[20], [10]]
+    dataset = data.Dataset(images, np.array([0, 1], np.int32), ("bright", "dark"))
+
+    def score(dataset):
+        share = dataset.images[:, 0, 0].astype(np.float32) / 255
+        return report.Scored(dataset, np.log(np.concatenate([share, 1 - share], 1)))
+
+    first, second = score(dataset), score(report.mirror(dataset))
+    assert first.accuracy == 1 and second.accuracy == 0.5
+    scores = report.describe_mean(first, second)
+    shares = np.array([125 / 255, 1 - 15 / 255])
+    assert scores["accuracy"] == 0.5
+    assert scores["loss"] == pytest.approx(-np.log(shares).mean(), rel=1e-6)
 
 
 def test_auc_is_in_the_scores():
@@ -177,6 +216,9 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     scored.logits[0] = np.nan
     scores = all_scores(scored)
     json.dumps(scores, allow_nan=False)
+    first, *classes = report.to_text(scores).splitlines()
+    assert first == "12 images: accuracy not known, loss not finite"
+    assert classes[0].split() == ["a", "75.00%", "of", "4"]
     assert scores["accuracy"] is None and scores["generalization_gap"] is None
     figures = report.draw_figures(scored, scores, "test")
     assert "sample_predictions" in figures and "misclassified" not in figures

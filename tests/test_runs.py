@@ -65,7 +65,7 @@ def test_metrics_lines(tiny_run):
     assert best["loss"] == results["val"]["loss"]
 
 
-@pytest.mark.parametrize("which", ["best", "latest", 6])
+@pytest.mark.parametrize("which", ["best", "latest", 6, "6"])
 def test_load_run_predicts_what_training_scored(tiny_run, which):
     workdir, results = tiny_run
     run = vit_jax.load_run(str(workdir), checkpoint=which)
@@ -82,6 +82,30 @@ def test_load_run_predicts_what_training_scored(tiny_run, which):
     logits = run.model.apply(run.variables, run.normalize(test.images[:3]), train=False)
     np.testing.assert_allclose(
         jax.nn.softmax(logits), probabilities[:3], rtol=1e-4, atol=1e-6
+    )
+
+
+def test_calibrated_probabilities_are_those_at_the_stored_temperature(
+    copied_run, tiny_run
+):
+    folder = RunFolder(copied_run)
+    results = folder.read("results")
+    best = results["best_step"]
+    calibration = {"calibration": {"after": {"temperature": 2.5}}}
+    results["test"] |= calibration
+    # Another checkpoint has a temperature of its own, or none.
+    results["other_checkpoints"] = {"3": {"val": {}}, "6": {"val": {}}}
+    folder.write("results", results)
+    run = load_run(copied_run)
+    assert run.temperature == 2.5
+    other = load_run(copied_run, checkpoint=9 - best)
+    assert other.temperature == 1
+    images = np.arange(128, dtype=np.uint8).reshape(2, 8, 8, 1)
+    logits = run.model.apply(run.variables, run.normalize(images), train=False)
+    found = run.predict(images, calibrated=True)
+    np.testing.assert_allclose(found, jax.nn.softmax(logits / 2.5), rtol=1e-4)
+    np.testing.assert_allclose(
+        run.predict(images), jax.nn.softmax(logits), rtol=1e-4, atol=1e-6
     )
 
 

@@ -3,8 +3,9 @@
 python -m vit_jax.compare RUN RUN... --out=DIR
 
 Each run's best checkpoint is scored on the test split. Runs whose settings differ only
-in the seed share one row, mean ± standard deviation. DIR gets comparison.md,
-comparison.csv (one row for each run), paired.csv, accuracy.png and curves.png.
+in the seed share one row, mean ± standard deviation. DIR gets comparison.md and
+comparison.png, comparison.csv (one row for each run), paired.csv, curves.png and
+accuracy_over_time.png.
 """
 
 import argparse
@@ -24,24 +25,27 @@ from vit_jax.errors import UserError
 from vit_jax.figures import compare as figures
 from vit_jax.figures import style
 
-# Key of a run's numbers -> heading, factor and format in the Markdown table.
+# Key of a run's numbers -> heading, factor, format, and whether its bars start at 0.
 COLUMNS = {
-    "num_params": ("parameters (M)", 1e-6, ".3g"),
-    "flops": ("GFLOPs", 1e-9, ".3g"),
-    "epoch_seconds": ("epoch (s)", 1, ".3g"),
-    "epochs_to_90": ("epochs to ≥ 90 %", 1, ".3g"),
-    "accuracy": ("test accuracy (%)", 100, ".2f"),
-    "loss": ("test loss", 1, ".4f"),
-    "mean_auc": ("mean AUC", 1, ".4f"),
-    "mean_f1": ("mean F1", 1, ".4f"),
-    "worst_f1": ("worst-class F1", 1, ".4f"),
-    "generalization_gap": ("generalisation gap (points)", 100, ".2f"),
-    "train_seconds": ("training (s)", 1, ".4g"),
+    "accuracy": ("test accuracy (%)", 100, ".2f", False),
+    "loss": ("test loss (nats)", 1, ".4f", False),
+    "parameters_m": ("parameters (M)", 1, ".3g", True),
+    "flops_g": ("GFLOPs", 1, ".3g", True),
+    "inference_ms": ("inference (ms)", 1, ".3g", True),
+    "inference_ms_batch_128": ("inference, batch 128 (ms)", 1, ".3g", True),
+    "mean_auc": ("mean AUC", 1, ".4f", False),
+    "mean_f1": ("mean F1", 1, ".4f", False),
+    "worst_f1": ("worst-class F1", 1, ".4f", False),
+    "generalization_gap": ("generalisation gap (points)", 100, ".2f", False),
+    "epoch_seconds": ("epoch time (s)", 1, ".3g", True),
+    "epochs_to_90": ("epochs to ≥ 90%", 1, ".3g", True),
+    "train_seconds": ("training (s)", 1, ".4g", True),
 }
 _NOTE = (
-    "– : 90 % never reached on the validation split, or not known; the generalisation "
-    "gap is known after `python -m vit_jax.evaluate --workdir=RUN --report`. A GFLOP "
-    "count is of one forward pass of one image."
+    "– : 90% never reached on the validation split, or not known; the generalisation "
+    "gap is known after `python -m vit_jax.evaluate --workdir=RUN --report`. GFLOPs "
+    "are of one forward pass of one image; inference is the time for one image, "
+    "measured on the machine that compares."
 )
 _TEST_NOTE = (
     "Test accuracy of a run minus that of the first, on the same images: bootstrap "
@@ -66,8 +70,9 @@ def compare(entries: Sequence[Entry], out: pathlib.Path) -> str:
         (out / "comparison.md").write_text(markdown + "\n", encoding="utf-8")
         _write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
         _write_csv(out / "paired.csv", tests)
-        style.save(draw_accuracy(groups), out / "accuracy.png")
+        style.save(draw_comparison(groups), out / "comparison.png")
         style.save(draw_curves(entries), out / "curves.png")
+        style.save(draw_accuracy_over_time(groups), out / "accuracy_over_time.png")
     except OSError as error:
         raise UserError(
             f"{out} cannot be written to ({error.strerror}); give another --out."
@@ -87,7 +92,7 @@ def _group_table(groups: Sequence[Sequence[Entry]]) -> str:
         seeds = ", ".join(str(entry.seed) for entry in group)
         cells = [
             _show(numbers[key], factor, form)
-            for key, (_, factor, form) in COLUMNS.items()
+            for key, (_, factor, form, _) in COLUMNS.items()
         ]
         first = group[0]
         rows.append([_group_name(group), first.model, seeds, *cells, first.selected_on])
@@ -113,7 +118,8 @@ def _test_table(tests: Sequence[Mapping[str, Any]]) -> str:
             f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}",
             str(row["only_run"]),
             str(row["only_against"]),
-            f"{row['p_value']:.3g}",
+            # Below what a float64 holds.
+            f"{row['p_value']:.3g}" if row["p_value"] else "< 1e-300",
         ]
         for row in tests
     ]
@@ -150,35 +156,48 @@ def _write_csv(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def draw_accuracy(groups: Sequence[Sequence[Entry]]) -> Figure:
-    """Test accuracy of each group, with its standard deviation over seeds."""
-    scores = {
-        _group_name(group): comparison.summarize_group(group)["accuracy"]
-        for group in groups
-    }
-    return figures.mean_bars(
-        {name: 100 * mean for name, (mean, _) in scores.items()},
-        {name: 100 * std for name, (_, std) in scores.items()},
-        unit="test accuracy (%)",
-        title="Test accuracy, mean ± standard deviation over seeds",
-        from_zero=False,
+def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
+    """Every quantity of the table that some run has, with its scatter over seeds."""
+    numbers = {_group_name(g): comparison.summarize_group(g) for g in groups}
+    panels = {}
+    for key, (heading, factor, _, _) in COLUMNS.items():
+        values = {
+            name: (factor * one[key][0], factor * one[key][1])
+            for name, one in numbers.items()
+        }
+        if not all(math.isnan(mean) for mean, _ in values.values()):
+            panels[heading] = values
+    return figures.comparison_panels(
+        panels,
+        from_zero=[heading for heading, _, _, bars in COLUMNS.values() if bars],
+        title="Comparison"
+        + ", mean ± standard deviation over seeds" * (len(max(groups, key=len)) > 1),
     )
+
+
+def _validation_curve(entry: Entry, key: str) -> tuple[np.ndarray, np.ndarray]:
+    """`key` and accuracy of a run's evaluations; NaN where a loss was not finite."""
+    records = [r for r in entry.records if r["split"] == "val"]
+    x, y = (np.array([r[k] for r in records], float) for k in (key, "accuracy"))
+    return x, y
 
 
 def draw_curves(entries: Sequence[Entry]) -> Figure:
     """Validation accuracy of each run by epoch and by seconds of training."""
+    by_epoch, by_seconds = (
+        {entry.name: _validation_curve(entry, key) for entry in entries}
+        for key in ("epoch", "seconds")
+    )
+    return figures.accuracy_curves(by_epoch, by_seconds, split="validation")
 
-    def curves(key: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        return {
-            entry.name: tuple(
-                np.array([r[k] for r in entry.records if r["split"] == "val"], float)
-                for k in (key, "accuracy")
-            )
-            for entry in entries
+
+def draw_accuracy_over_time(groups: Sequence[Sequence[Entry]]) -> Figure:
+    """Validation accuracy by seconds of training, seeds of a recipe in one colour."""
+    return figures.accuracy_over_time(
+        {
+            group[0].name: [_validation_curve(e, "seconds") for e in group]
+            for group in groups
         }
-
-    return figures.accuracy_curves(
-        curves("epoch"), curves("seconds"), split="validation"
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax import cost, evaluate, report, runs
+from vit_jax import cost, data, evaluate, report, runs
+from vit_jax import mesh as meshes
 from vit_jax.config import flatten
 from vit_jax.errors import UserError
 from vit_jax.folder import FREE_SETTINGS, RunFolder
@@ -17,16 +18,18 @@ from vit_jax.metrics import classification, paired
 
 # What `Entry.numbers` holds.
 NUMBERS = (
-    "num_params",
-    "flops",
-    "epoch_seconds",
-    "epochs_to_90",
     "accuracy",
     "loss",
+    "parameters_m",
+    "flops_g",
+    "inference_ms",
+    "inference_ms_batch_128",
     "mean_auc",
     "mean_f1",
     "worst_f1",
     "generalization_gap",
+    "epoch_seconds",
+    "epochs_to_90",
     "train_seconds",
 )
 
@@ -41,7 +44,9 @@ class Entry:
       recipe: equal for runs whose settings differ only in the seed.
       records: of metrics.jsonl.
       scored: the test split with the best checkpoint's logits.
-      numbers: of each of `NUMBERS`; None where unknown.
+      numbers: of each of `NUMBERS`; None where unknown. Parameters are in millions,
+        operations of one forward pass in billions (1e9), milliseconds for one image
+        in batches of 1 and of 128, measured here and now.
     """
 
     name: str
@@ -76,9 +81,8 @@ def load_entry(
     ignored = {"seed", *FREE_SETTINGS}
     recipe = {k: v for k, v in flatten(run.config) if k not in ignored}
     records = folder.read_metrics()
-    stored = folder.read("results") if folder.has("results") else {}
-    # The report's numbers, if they are of the same checkpoint.
-    stored = stored.get("test", {}) if stored.get("best_step") == run.step else {}
+    results = folder.read("results") if folder.has("results") else {}
+    stored = runs.stored_scores(results, run.step).get("test", {})
     return Entry(
         name=name,
         model=config.model.name,
@@ -88,26 +92,35 @@ def load_entry(
         records=records,
         scored=scored,
         numbers={
-            **cost.describe_cost(run),
-            **_describe_training(records),
             **_describe_scores(scored),
+            **_describe_cost(run, test),
             "generalization_gap": stored.get("generalization_gap"),
+            **_describe_training(records),
         },
     )
 
 
-def _describe_training(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """epoch_seconds (median), epochs_to_90 and train_seconds, or None."""
-    times = report.history_series(records)["epoch_seconds"]
-    reached = [
-        r["epoch"] for r in records if r["split"] == "val" and r["accuracy"] >= 0.9
-    ]
+def _describe_cost(run: runs.Run, test: data.Dataset) -> dict[str, float]:
+    counted = cost.describe_cost(run)
+    eval_step = evaluate.make_eval_step(run.model, run.normalize, meshes.make_mesh(1))
+    latency = cost.describe_latency(run, eval_step, test.images)
     return {
-        "epoch_seconds": float(np.nanmedian(times))
-        if np.isfinite(times).any()
-        else None,
-        "epochs_to_90": reached[0] if reached else None,
-        "train_seconds": records[-1]["seconds"] if records else None,
+        "parameters_m": counted["num_params"] / 1e6,
+        "flops_g": counted["flops"] / 1e9,
+        "inference_ms": latency["batch_1"]["milliseconds_per_image"],
+        "inference_ms_batch_128": latency["batch_128"]["milliseconds_per_image"],
+    }
+
+
+def _describe_training(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """epoch_seconds (mean), epochs_to_90 and train_seconds, or None."""
+    # None is a NaN, from logits that were not finite.
+    good = [r for r in records if r["split"] == "val" and (r["accuracy"] or 0) >= 0.9]
+    last = records[-1] if records else {"epoch": 0, "seconds": None}
+    return {
+        "epoch_seconds": last["seconds"] / last["epoch"] if last["epoch"] else None,
+        "epochs_to_90": good[0]["epoch"] if good else None,
+        "train_seconds": last["seconds"],
     }
 
 

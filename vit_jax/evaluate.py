@@ -1,10 +1,11 @@
 """Exact evaluation of a split; the command that adds it to a run's results.
 
 python -m vit_jax.evaluate --workdir=RUN [--checkpoint=best] [--split=test]
-python -m vit_jax.evaluate --workdir=RUN --report [--human_labels=FILE]
+python -m vit_jax.evaluate --workdir=RUN --report [--human_labels=FILE] [--mirrored]
 
 --report also scores the train and val splits, times the model, and writes figures/, CSV
-files and report.html into the run's folder.
+files and report.html into the run's folder. --mirrored also averages each image's
+probabilities with those of its mirror image; this score stands apart, as "mirrored".
 """
 
 import argparse
@@ -157,26 +158,11 @@ def describe_scores(
 def _add_to_results(
     folder: RunFolder, step: int, split: str, scores: dict[str, Any]
 ) -> None:
-    """The selected checkpoint's scores stand at the top of results.json."""
+    """Replaces what was scored, and keeps what was not: a report's numbers."""
     results = folder.read("results") if folder.has("results") else {}
-    place = results
-    if step != results.get("best_step"):
-        others = results.setdefault("other_checkpoints", {})
-        place = others.setdefault(str(step), {})
-    place[split] = scores
+    place = runs.stored_scores(results, step)
+    place[split] = {**place.get(split, {}), **scores}
     folder.write("results", results)
-
-
-def _print_scores(scores: dict[str, Any]) -> None:
-    top_5 = scores.get("top_5_accuracy")
-    print(
-        f"{scores['num_examples']:,} images: accuracy {scores['accuracy']:.2%}, "
-        f"loss {scores['loss']:.4f}"
-        + (f", top-5 {top_5:.2%}" if top_5 is not None else "")
-    )
-    width = max(map(len, scores["per_class"]))
-    for name, one in scores["per_class"].items():
-        print(f"  {name:<{width}}  {one['accuracy']:7.2%} of {one['support']:,}")
 
 
 def _report_scores(
@@ -215,6 +201,9 @@ def _write_report(
     figures |= report.draw_figures(scored, scores, split)
     if counts is not None:
         figures["disagreements_with_people"] = report.draw_people(scored, counts)
+    for name in report.OPTIONAL_FIGURES - figures.keys():
+        # Of an earlier report, and no longer true.
+        (folder.figures / f"{name}.png").unlink(missing_ok=True)
     path = page.write_report(
         folder.path,
         title=f"{run.workdir.name}: {split} split, step {run.step:,}",
@@ -243,6 +232,9 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument(
         "--human_labels", metavar="FILE", help="CIFAR-10H counts (.npy), for the report"
     )
+    parser.add_argument(
+        "--mirrored", action="store_true", help="also score with mirror images"
+    )
     options, overrides = parser.parse_known_args(arguments)
     if options.human_labels and not options.report:
         raise UserError("--human_labels is only read for a report; add --report.")
@@ -253,8 +245,8 @@ def main(arguments: Sequence[str]) -> None:
     """Scores one split with one checkpoint and adds the scores to results.json."""
     options, overrides = _parse(arguments)
     flags = [f"--{name}" for name in vars(options)]
-    which, split = options.checkpoint, options.split
-    run = runs.load_run(options.workdir, int(which) if which.isdecimal() else which)
+    split = options.split
+    run = runs.load_run(options.workdir, options.checkpoint)
     config, splits = load_splits(run, overrides, flags)
     if split not in splits:
         raise UserError(
@@ -269,10 +261,13 @@ def main(arguments: Sequence[str]) -> None:
     score = make_scorer(run, config.eval_batch_size)
     scored = score(dataset)
     scores = describe_scores(scored.logits, dataset)
+    if options.mirrored:
+        mirrored = score(report.mirror(dataset))
+        scores["mirrored"] = report.describe_mean(scored, mirrored)
     if options.report:
         scores |= _report_scores(run, scored, splits, score, counts)
     _add_to_results(RunFolder(run.workdir), run.step, split, scores)
-    _print_scores(scores)
+    print(report.to_text(scores))
     if options.report:
         _write_report(run, scored, scores, split, counts)
 

@@ -3,10 +3,11 @@
 python -m vit_jax.explain --workdir=RUN [FILE... | --indices=1,2,3]
 
 Figures go to RUN/figures, faithfulness scores to RUN/explain.json. The explained class
-is the predicted one.
+is the predicted one. All images are scored, and the first few are shown.
 """
 
 import argparse
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -73,31 +74,24 @@ def vit_maps(
     }
 
 
-def score_maps(
-    run: runs.Run, images: Images, classes: np.ndarray, maps: Maps
-) -> dict[str, faithfulness.Curves]:
-    """Deletion and insertion curves of each kind of map, and of "random" as control."""
-    fill = (255 * np.array(run.config.data.mean)).round().astype(np.uint8)
-    curves = {
-        name: faithfulness.measure(run.predict, images, values, classes, fill)
-        for name, values in maps.items()
-    }
-    grid = next(iter(maps.values())).shape[1:]
-    curves["random"] = faithfulness.measure_random(
-        run.predict, images, grid, classes, fill
-    )
-    return curves
-
-
 def print_scores(scores: Mapping[str, Mapping[str, float]], num_images: int) -> None:
-    """A table of areas under the curves."""
+    """A table of areas under the curves, and in brackets their excess over chance."""
+    print(f"Faithfulness on {num_images} image(s): area under the curve (minus that of")
+    print("random maps on the same images, ± standard error)")
     width = max(map(len, scores))
-    print(f"Faithfulness on {num_images} image(s), area under the curve:")
-    print(f"  {'':<{width}}  deletion (low is good)  insertion (high is good)")
+    print(f"  {'':<{width}}  {'deletion (low is good)':<25}  insertion (high is good)")
     for name, score in scores.items():
-        print(
-            f"  {name:<{width}}  {score['deletion']:22.3f}  {score['insertion']:24.3f}"
-        )
+        cells = [f"{score[key]:.3f}" for key in ("deletion", "insertion")]
+        if not name.startswith("random"):
+            cells = [
+                "{} ({:+.3f} ± {:.3f})".format(
+                    cell,
+                    score[f"{key}_minus_random"],
+                    score[f"{key}_minus_random_error"],
+                )
+                for cell, key in zip(cells, ("deletion", "insertion"), strict=True)
+            ]
+        print(f"  {name:<{width}}  {cells[0]:<25}  {cells[1]}")
 
 
 def explain_vit(
@@ -111,7 +105,10 @@ def explain_vit(
             images[0], seen.maps()[0]
         ),
         "attention_distance": attention_figures.mean_distances(
-            attention.mean_distances(seen, run.model.patch_size)
+            attention.mean_distances(seen, run.model.patch_size),
+            even=float(
+                attention.patch_distances(seen.grid, run.model.patch_size).mean()
+            ),
         ),
     }
     similarity = weights.position_similarity(run)
@@ -139,15 +136,17 @@ def explain(
     images: Images,
     captions: Sequence[str],
     options: argparse.Namespace,
-) -> tuple[dict[str, faithfulness.Curves], dict[str, Figure]]:
+) -> tuple[dict[str, dict[str, float]], dict[str, Figure]]:
     """Faithfulness of each kind of heat map, and all figures by file name."""
-    probabilities = run.predict(images)
+    probabilities = run.predict(images, calibrated=True)
     classes = probabilities.argmax(axis=1)
     if isinstance(run.model, ViT):
         maps, figures = explain_vit(run, images, classes, options)
     else:
         maps, figures = explain_resnet(run, images, classes)
-    curves = score_maps(run, images, classes, maps)
+    fill = (255 * np.array(run.config.data.mean)).round().astype(np.uint8)
+    predict = functools.partial(run.predict, calibrated=True)
+    curves, scores = faithfulness.compare(predict, images, maps, classes, fill)
     predicted = [
         f"→ {run.class_names[index]} {probability:.0%}"
         for index, probability in zip(classes, probabilities.max(axis=1), strict=True)
@@ -160,15 +159,16 @@ def explain(
         title="What the model looks at",
     )
     figures["faithfulness"] = attention_figures.deletion_insertion(
-        curves["random"].share,
-        {name: one.deletion for name, one in curves.items()},
-        {name: one.insertion for name, one in curves.items()},
+        next(iter(curves.values())).share,
+        {k: faithfulness.mean_and_error(one.deletion) for k, one in curves.items()},
+        {k: faithfulness.mean_and_error(one.insertion) for k, one in curves.items()},
+        title=f"Does the model use what the map marks? ({len(images)} images)",
     )
     figures["stem_filters"] = embedding.patch_filters(
         weights.stem_filters(run),
         title="Principal components of the first layer's filters",
     )
-    return curves, figures
+    return scores, figures
 
 
 def read_split(
@@ -183,7 +183,8 @@ def read_split(
             f"this run has {', '.join(splits)}."
         )
     split = splits[options.split]
-    texts = options.indices.split(",")
+    first = ",".join(map(str, range(min(MAX_IMAGES, len(split)))))
+    texts = (first if options.indices is None else options.indices).split(",")
     numbers = [int(text) if text.strip().isdecimal() else -1 for text in texts]
     for text, number in zip(texts, numbers, strict=True):
         if not 0 <= number < len(split):
@@ -207,7 +208,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
     parser.add_argument("--workdir", required=True, help="the run's folder")
-    parser.add_argument("--indices", default="0,1,2,3,4,5,6,7", help="of the split")
+    parser.add_argument("--checkpoint", default="best", help="best, latest or a step")
+    parser.add_argument(
+        "--indices", help=f"of the split, 0,1,2 for example; or the first {MAX_IMAGES}"
+    )
     parser.add_argument("--split", default="test", help="that indices count in")
     parser.add_argument("--block", type=int, help="from 1; or the last")
     parser.add_argument("--head", type=int, help="from 1; or the mean of all")
@@ -228,7 +232,7 @@ def main(arguments: Sequence[str]) -> int:
             f"--discard_ratio is {options.discard_ratio:g}, but must be at least 0 and "
             "below 1."
         )
-    run = runs.load_run(options.workdir)
+    run = runs.load_run(options.workdir, options.checkpoint)
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
@@ -239,15 +243,14 @@ def main(arguments: Sequence[str]) -> int:
         raise UserError(
             f"There are {len(images)} images to explain; give 1 to {MAX_IMAGES}."
         )
-    curves, figures = explain(run, images, captions, options)
+    scores, figures = explain(run, images, captions, options)
     folder = RunFolder(run.workdir)
     for name, figure in figures.items():
         print(style.save(figure, folder.figures / f"{name}.png"))
-    scores = {
-        name: {"deletion": one.deletion_score, "insertion": one.insertion_score}
-        for name, one in curves.items()
-    }
-    folder.write("explain", {"num_images": len(images), "faithfulness": scores})
+    folder.write(
+        "explain",
+        {"step": run.step, "num_images": len(images), "faithfulness": scores},
+    )
     print_scores(scores, len(images))
     return int(len(images) < len(wanted))
 

@@ -80,8 +80,9 @@ def augmented_views(
     return (255 * np.stack(views, axis=1)).round().clip(0, 255).astype(np.uint8)
 
 
-def describe_augmentation(config_augment: ConfigDict) -> str:
-    """The parts that are on, in a line."""
+def describe_augmentation(config: ConfigDict, num_examples: int) -> str:
+    """The parts that are on at the start of training, in a line."""
+    config_augment = config.augment
     parts = [
         f"{part} {config_augment[part]}"
         for part in ("crop", "flip", "policy")
@@ -89,7 +90,7 @@ def describe_augmentation(config_augment: ConfigDict) -> str:
     ]
     if config_augment.erase_prob:
         parts.append("erasing")
-    if config_augment.mix_prob:
+    if config_augment.mix_prob and make_plan(config, num_examples).mix_until:
         parts += ["MixUp"] * bool(config_augment.mixup_alpha)
         parts += ["CutMix"] * bool(config_augment.cutmix_alpha)
     return "Augmentation: " + (", ".join(parts) or "none")
@@ -212,7 +213,7 @@ def explore(
     figures["augmentation"] = images.augmentations(
         train.images[shown],
         augmented_views(config, train, shown),
-        title=describe_augmentation(config.augment),
+        title=describe_augmentation(config, len(train)),
     )
     sample = test.select(np.sort(rng.permutation(len(test))[:tsne_images]))
     summary["distances"], figures["tsne"] = draw_spaces(sample, run_folder)

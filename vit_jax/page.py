@@ -39,10 +39,10 @@ def write_report(
 
 
 def write_csv(folder: pathlib.Path, scores: Mapping[str, Any]) -> None:
-    """summary.csv, per_class.csv and confusion.csv; an undefined number is empty."""
+    """summary, per_class, confusion and top_confusions.csv; None becomes empty."""
     names = list(scores["per_class"])
     columns = list(scores["per_class"][names[0]])
-    tables: dict[str, Iterable[Sequence[Any]]] = {
+    tables: dict[str, Iterable[Iterable[Any]]] = {
         "summary": [("quantity", "value"), *_single_numbers(scores)],
         "per_class": [
             ("class", *columns),
@@ -54,6 +54,10 @@ def write_csv(folder: pathlib.Path, scores: Mapping[str, Any]) -> None:
                 (n, *row)
                 for n, row in zip(names, scores["confusion_matrix"], strict=True)
             ),
+        ],
+        "top_confusions": [
+            ("true class", "predicted class", "images"),
+            *(row.values() for row in scores["top_confusions"]),
         ],
     }
     for name, rows in tables.items():

@@ -3,7 +3,8 @@
 python -m vit_jax.predict --workdir=RUN FILE... [--json] [--figures=DIR]
 
 A FILE is an image of any size or a folder of images. What is no image is named and
-skipped; the exit status is then 1.
+skipped; the exit status is then 1. Probabilities are calibrated if `evaluate --report`
+has fitted a temperature to this checkpoint.
 """
 
 import argparse
@@ -18,35 +19,12 @@ from jaxtyping import Float, UInt8
 from vit_jax import runs
 from vit_jax.commands import run_command
 from vit_jax.errors import UserError
-from vit_jax.folder import RunFolder
 from vit_jax.interpret import inputs
 from vit_jax.models import ViT
 
 TOP = 3
 # Images at once. A ViT of 256 tokens and 7 blocks has some 120 MB of attention for 16.
 _BATCH_SIZE = 16
-
-
-def stored_temperature(folder: RunFolder) -> float:
-    """The temperature that `evaluate --report` fitted on the validation split, or 1.
-
-    It divides the logits (Guo et al., 2017, arXiv:1706.04599, section 4.2).
-    """
-    results = folder.read("results") if folder.has("results") else {}
-    for split in ("test", "val"):
-        calibration = results.get(split, {}).get("calibration")
-        if calibration and calibration["after"]["temperature"]:
-            return float(calibration["after"]["temperature"])
-    return 1.0
-
-
-def calibrate(
-    probabilities: Float[np.ndarray, "n classes"], temperature: float
-) -> Float[np.ndarray, "n classes"]:
-    """softmax(logits / temperature), where `probabilities` is softmax(logits)."""
-    largest = probabilities.max(axis=1, keepdims=True)
-    powers = (probabilities / largest) ** (1 / temperature)
-    return powers / powers.sum(axis=1, keepdims=True)
 
 
 def describe(
@@ -99,10 +77,9 @@ def predict_files(
       images: as the model takes them.
       figures: folder for a figure of each; None: no figures.
     """
-    temperature = stored_temperature(RunFolder(run.workdir))
     for start in range(0, len(images), _BATCH_SIZE):
         batch = images[start : start + _BATCH_SIZE]
-        probabilities = calibrate(run.predict(batch), temperature)
+        probabilities = run.predict(batch, calibrated=True)
         if figures is not None:
             maps = heat_maps(run, batch, probabilities.argmax(axis=1))
         for i, image in enumerate(batch):
@@ -110,11 +87,12 @@ def predict_files(
             found = describe(probabilities[i], run.class_names)
             if figures is not None:
                 path = figures / f"{start + i + 1:03d}_{file.stem}.png"
-                _draw(path, file.name, image, found, maps[i])
-            yield {"file": str(file), **found, "temperature": temperature}
+                map_name = "attention" if isinstance(run.model, ViT) else "Grad-CAM"
+                _draw(path, file.name, image, found, maps[i], map_name)
+            yield {"file": str(file), **found, "temperature": run.temperature}
 
 
-def _draw(path, name, image, found, heat_map) -> None:
+def _draw(path, name, image, found, heat_map, heat_map_name) -> None:
     from vit_jax.figures import predict, style
 
     figure = predict.prediction(
@@ -122,6 +100,7 @@ def _draw(path, name, image, found, heat_map) -> None:
         [one["class"] for one in found["top"]],
         [one["probability"] for one in found["top"]],
         heat_map=heat_map,
+        heat_map_name=heat_map_name,
         sentence=found["sentence"],
         title=name,
     )
@@ -146,6 +125,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
     parser.add_argument("--workdir", help="the run's folder")
+    parser.add_argument("--checkpoint", default="best", help="best, latest or a step")
     parser.add_argument("--json", action="store_true", help="print one object a line")
     parser.add_argument(
         "--figures", metavar="DIR", type=pathlib.Path, help="draw each prediction"
@@ -157,7 +137,7 @@ def main(arguments: Sequence[str]) -> int:
             f"{missing} is missing; a full command is python -m vit_jax.predict "
             "--workdir=runs/vit photo.jpg."
         )
-    run = runs.load_run(options.workdir)
+    run = runs.load_run(options.workdir, options.checkpoint)
     wanted = inputs.find_images(options.files)
     files, images = inputs.read_images(wanted, run.image_shape)
     if options.figures is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 from matplotlib.figure import Figure
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from vit_jax.data import Dataset
 from vit_jax.figures import calibration as calibration_figures
@@ -17,6 +17,10 @@ from vit_jax.figures import roc as roc_figures
 from vit_jax.metrics import calibration, classification, human, roc
 
 NUM_SAMPLES = 16
+# Not drawn for every model, or not in every report.
+OPTIONAL_FIGURES = frozenset(
+    {"misclassified", "confident_mistakes", "disagreements_with_people"}
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +58,48 @@ def compare_splits(scored: Scored, val: Scored, train: Scored) -> dict[str, Any]
         "train_accuracy": None if math.isnan(train.accuracy) else train.accuracy,
         "generalization_gap": None if math.isnan(gap) else gap,
     }
+
+
+def mirror(dataset: Dataset) -> Dataset:
+    """Every image with left and right exchanged."""
+    return dataclasses.replace(
+        dataset, images=np.ascontiguousarray(dataset.images[:, :, ::-1])
+    )
+
+
+def describe_mean(first: Scored, second: Scored) -> dict[str, float | None]:
+    """accuracy and loss of the mean of two probabilities, such as an image's and its
+    mirror image's.
+
+    Two forward passes, so not to be compared with the score of one.
+    """
+    both = np.stack([first.logits, second.logits]).astype(np.float64)
+    # Log-probabilities are logits, too.
+    mean = Scored(first.dataset, np.logaddexp(*log_softmax(both, axis=-1)))
+    loss = classification.cross_entropy(mean.logits, mean.dataset.labels)
+    scores = {"accuracy": mean.accuracy, "loss": loss}
+    return {key: None if math.isnan(x) else x for key, x in scores.items()}
+
+
+def to_text(scores: Mapping[str, Any]) -> str:
+    """Scores of a split, as results.json holds them, in lines for a terminal."""
+
+    def percent(value: float | None) -> str:
+        return "not known" if value is None else f"{value:.2%}"
+
+    loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
+    first = f"accuracy {percent(scores['accuracy'])}, loss {loss}"
+    if "top_5_accuracy" in scores:
+        first += f", top-5 {percent(scores['top_5_accuracy'])}"
+    width = max(map(len, scores["per_class"]))
+    lines = [
+        f"  {name:<{width}}  {percent(one['accuracy']):>9} of {one['support']:,}"
+        for name, one in scores["per_class"].items()
+    ]
+    if "mirrored" in scores:
+        accuracy = percent(scores["mirrored"]["accuracy"])
+        lines.append(f"averaged with the mirror image: accuracy {accuracy}")
+    return "\n".join((f"{scores['num_examples']:,} images: {first}", *lines))
 
 
 def history_series(
@@ -117,16 +163,28 @@ def draw_figures(
                 "as trained": calibration.reliability_bins(logits, labels),
                 f"T = {temperature:.3g}": calibration.reliability_bins(scaled, labels),
             },
+            details=[
+                _describe_calibration(scores["calibration"][when])
+                for when in ("before", "after")
+            ],
             title=f"Reliability before and after temperature scaling ({name})",
         ),
         "top_confusions": confusion.top_confusions(
             classification.top_confusions(matrix), names
         ),
     }
-    return figures | _draw_samples(scored)
+    return figures | draw_samples(scored)
 
 
-def _draw_samples(scored: Scored) -> dict[str, Figure]:
+def _describe_calibration(numbers: Mapping[str, float | None]) -> str:
+    if None in numbers.values():
+        return "not finite"
+    return (
+        "adaptive ECE {adaptive_ece:.2%}, Brier {brier_score:.4f}, NLL {nll:.4f}"
+    ).format(**numbers)
+
+
+def draw_samples(scored: Scored) -> dict[str, Figure]:
     """Sample predictions, and of the mistakes, if any, a sample and the surest."""
     logits, dataset = scored.logits, scored.dataset
     predicted = classification.predicted_classes(logits)

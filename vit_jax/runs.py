@@ -35,6 +35,9 @@ class Run:
       step: optimizer steps behind `variables`.
       class_names: in the order of the labels.
       image_shape: height, width, channels.
+      temperature: divides the logits for calibrated probabilities (Guo et al., 2017,
+        arXiv:1706.04599, section 4.2), as `evaluate --report` fitted it on the
+        validation split to this checkpoint; 1 where it did not.
     """
 
     workdir: pathlib.Path
@@ -44,6 +47,7 @@ class Run:
     step: int
     class_names: tuple[str, ...]
     image_shape: tuple[int, int, int]
+    temperature: float = 1.0
 
     def normalize(
         self, images: UInt8[Array | np.ndarray, "*b h w c"]
@@ -55,19 +59,21 @@ class Run:
 
     @functools.cached_property
     def _probabilities(self):
-        def probabilities(variables, images):
-            return jax.nn.softmax(
-                steps.eval_step(
-                    variables, images, model=self.model, normalize=self.normalize
-                )
+        def probabilities(variables, images, temperature):
+            logits = steps.eval_step(
+                variables, images, model=self.model, normalize=self.normalize
             )
+            return jax.nn.softmax(logits / temperature)
 
         return jax.jit(probabilities)
 
     def predict(
-        self, images: UInt8[np.ndarray, "n height width channels"]
+        self,
+        images: UInt8[np.ndarray, "n height width channels"],
+        *,
+        calibrated: bool = False,
     ) -> Float[np.ndarray, "n classes"]:
-        """Class probabilities.
+        """Class probabilities; calibrated ones are those at `temperature`.
 
         Raises:
           UserError: the images do not have the shape the model was trained on.
@@ -78,11 +84,34 @@ class Run:
                 f"{self.image_shape} (height, width, channels); resize them first."
             )
         size = min(self.config.eval_batch_size, len(images))
+        temperature = self.temperature if calibrated else 1.0
         parts = [
-            np.asarray(self._probabilities(self.variables, images[indices]))[mask]
+            np.asarray(
+                self._probabilities(self.variables, images[indices], temperature)
+            )[mask]
             for indices, mask in batches.eval_batches(len(images), size)
         ]
         return np.concatenate(parts)
+
+
+def stored_scores(results: dict[str, Any], step: int) -> dict[str, Any]:
+    """The part of results.json, by split, that is about one checkpoint.
+
+    The selected checkpoint's scores stand at its top. What is put into the part is put
+    into `results`.
+    """
+    if step == results.get("best_step"):
+        return results
+    return results.setdefault("other_checkpoints", {}).setdefault(str(step), {})
+
+
+def _stored_temperature(results: dict[str, Any], step: int) -> float:
+    scores = stored_scores(results, step)
+    for split in ("test", "val"):
+        calibration = scores.get(split, {}).get("calibration")
+        if calibration and calibration["after"]["temperature"]:
+            return float(calibration["after"]["temperature"])
+    return 1.0
 
 
 def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
@@ -90,13 +119,16 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
 
     Args:
       workdir: the run's folder.
-      checkpoint: "best" (by validation accuracy), "latest", or a step that was kept.
+      checkpoint: "best" (by validation accuracy), "latest", or a step that was kept,
+        as a number or as text.
 
     Raises:
       UserError: no run there, or no such checkpoint, or it is damaged.
     """
     folder = RunFolder(workdir)
     config = make_config(folder.read("config"))
+    if isinstance(checkpoint, str) and checkpoint.isdecimal():
+        checkpoint = int(checkpoint)
     dataset = folder.read("dataset")
     image_shape = tuple(dataset["image_shape"])
     model = models.make_model(
@@ -117,12 +149,15 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     )
     with Checkpoints(folder.checkpoints, read_only=True) as checkpoints:
         state, _ = checkpoints.restore(checkpoint, target)
+    step = int(state.step)
+    results = folder.read("results") if folder.has("results") else {}
     return Run(
         workdir=folder.path,
         config=config,
         model=model,
         variables=state.variables,
-        step=int(state.step),
+        step=step,
         class_names=tuple(dataset["class_names"]),
         image_shape=image_shape,
+        temperature=_stored_temperature(results, step),
     )

@@ -1,7 +1,8 @@
 """Where a transformer looks.
 
 Heat maps are shares on the grid of patches, [rows, columns]; they are drawn over the
-whole image, smoothed between the centres of patches, each from 0 to its own maximum.
+whole image in grey, so that all colour is the map's, smoothed between the centres of
+patches, each from 0 to its own maximum.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +10,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from vit_jax.figures import style
+
+MeanAndError = tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]
 
 
 def draw_overlay(
@@ -20,8 +25,9 @@ def draw_overlay(
     heat_map: Float[np.ndarray, "rows columns"],
     title: str = "",
 ) -> None:
-    """Draws the image with the heat map over it, half transparent."""
-    style.show_image(axes, image, title)
+    """Draws the image in grey with the heat map over it, half transparent."""
+    brightness = image.mean(axis=2, keepdims=True).round().astype(np.uint8)
+    style.show_image(axes, brightness, title)
     height, width = image.shape[:2]
     axes.imshow(
         heat_map,
@@ -32,6 +38,13 @@ def draw_overlay(
         interpolation="bilinear",
         extent=(-0.5, width - 0.5, height - 0.5, -0.5),
     )
+
+
+def _add_color_bar(figure: Figure, grid: np.ndarray) -> None:
+    colors = ScalarMappable(Normalize(0, 100), style.HEAT)
+    bar = figure.colorbar(colors, ax=grid, shrink=min(1, 2.0 / len(grid)), pad=0.02)
+    bar.set_label("% of the map's highest value", fontsize=9)
+    bar.ax.tick_params(labelsize=8)
 
 
 def overlays(
@@ -46,12 +59,13 @@ def overlays(
     Kinds are, for example, the last block's class-token attention and rollout.
     """
     columns = 1 + len(heat_maps)
-    figure = style.new_figure(0.3 + 1.8 * columns, 0.5 + 1.95 * len(images), title)
+    figure = style.new_figure(1.1 + 1.8 * columns, 0.5 + 1.95 * len(images), title)
     grid = figure.subplots(len(images), columns, squeeze=False)
     for row, (image, caption) in enumerate(zip(images, captions, strict=True)):
         style.show_image(grid[row, 0], image, caption)
         for axes, (name, maps) in zip(grid[row, 1:], heat_maps.items(), strict=True):
             draw_overlay(axes, image, maps[row], name)
+    _add_color_bar(figure, grid)
     return figure
 
 
@@ -63,7 +77,7 @@ def by_block_and_head(
 ) -> Figure:
     """A grid over the image: a row for each block, a column for each head."""
     blocks, heads = heat_maps.shape[:2]
-    figure = style.new_figure(0.8 + 0.95 * heads, 0.9 + 0.95 * blocks, title)
+    figure = style.new_figure(1.6 + 0.95 * heads, 0.9 + 0.95 * blocks, title)
     grid = figure.subplots(blocks, heads, squeeze=False)
     for (block, head), axes in np.ndenumerate(grid):
         draw_overlay(axes, image, heat_maps[block, head])
@@ -71,15 +85,20 @@ def by_block_and_head(
             axes.set_title(f"head {head + 1}", fontsize=9, pad=3)
         if head == 0:
             axes.set_ylabel(f"block {block + 1}", fontsize=9)
+    _add_color_bar(figure, grid)
     return figure
 
 
 def mean_distances(
     distances: Float[np.ndarray, "blocks heads"],
     *,
+    even: float | None = None,
     title: str = "Mean attention distance",
 ) -> Figure:
-    """One dot for each head, in pixels, and the mean of each block as a line."""
+    """One dot for each head, in pixels, and the mean of each block as a line.
+
+    `even`, if given, is the distance of attention to all patches alike.
+    """
     blocks, heads = distances.shape
     figure = style.new_figure(6.0, 3.8, title)
     axes = figure.add_subplot()
@@ -89,16 +108,18 @@ def mean_distances(
         np.repeat(places, heads), distances.ravel(), s=28, color=style.SKY, label="head"
     )
     axes.plot(places, distances.mean(axis=1), color=style.BLUE, label="mean of block")
+    if even is not None:
+        axes.axhline(even, ls="--", lw=1, color="0.4", label="even attention")
     axes.set_xticks(places)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.08 * max(distances.max(), even or 0))
     axes.legend(fontsize=9, frameon=False)
     return figure
 
 
 def deletion_insertion(
     share: Float[np.ndarray, "points"],
-    deletion: Mapping[str, Float[np.ndarray, "points"]],
-    insertion: Mapping[str, Float[np.ndarray, "points"]],
+    deletion: Mapping[str, MeanAndError],
+    insertion: Mapping[str, MeanAndError],
     *,
     title: str = "Does the model use what the map marks?",
 ) -> Figure:
@@ -106,26 +127,39 @@ def deletion_insertion(
 
     Args:
       share: of patches removed or added, 0 to 1.
-      deletion: probability, 0 to 1, for each kind of map; a good one falls fast.
+      deletion: (mean probability, 0 to 1, and its standard error, drawn as a band) for
+        each kind of map; a good one falls fast.
       insertion: the same, from an empty image; a good one rises fast.
       title: of the figure.
     """
-    figure = style.new_figure(9.0, 3.8, title)
+    figure = style.new_figure(10.8, 3.8, title)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, name, curves in zip(
         panels, ("deleted", "inserted"), (deletion, insertion), strict=True
     ):
         style.label_axes(axes, f"Patches {name}", f"patches {name} (%)")
-        for index, (label, values) in enumerate(curves.items()):
-            axes.plot(
+        for index, (label, (mean, error)) in enumerate(curves.items()):
+            look = {"color": style.PALETTE[index]}
+            dashes = style.LINE_STYLES[index % 4]
+            axes.plot(100 * share, 100 * mean, dashes, label=label, **look)
+            axes.fill_between(
                 100 * share,
-                100 * values,
-                style.LINE_STYLES[index % 4],
-                color=style.PALETTE[index],
-                label=label,
+                100 * (mean - error),
+                100 * (mean + error),
+                alpha=0.15,
+                linewidth=0,
+                **look,
             )
         axes.set_xlim(0, 100)
-        axes.set_ylim(0, 101)
-        axes.legend(fontsize=9, frameon=False)
+    highest = max(np.nanmax(m) for c in (deletion, insertion) for m, _ in c.values())
+    panels[0].set_ylim(0, min(101, 120 * highest))
+    panels[1].legend(
+        title="band: ± standard error",
+        title_fontsize=9,
+        fontsize=9,
+        frameon=False,
+        loc="center left",
+        bbox_to_anchor=(1.0, 0.5),
+    )
     panels[0].set_ylabel("probability of the class (%)", fontsize=10)
     return figure

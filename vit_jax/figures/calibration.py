@@ -1,6 +1,6 @@
 """Does confidence match accuracy?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -21,15 +21,19 @@ class ReliabilityBins(Protocol):
 
 
 def reliability_diagrams(
-    bins: Mapping[str, ReliabilityBins], *, title: str = "Reliability"
+    bins: Mapping[str, ReliabilityBins],
+    *,
+    details: Sequence[str] = (),
+    title: str = "Reliability",
 ) -> Figure:
     """A column for each name, such as before and after temperature scaling.
 
     Top: accuracy of each bin of confidence, on the diagonal where it is calibrated.
     Middle: the gap, accuracy - confidence; below 0 the model is too confident. Bottom:
-    the share of images in each bin.
+    the share of images in each bin. `details`, one for each column, stand below its
+    name and expected calibration error (ECE).
     """
-    figure = style.new_figure(0.8 + 4.0 * len(bins), 6.4, title)
+    figure = style.new_figure(2.8 + 4.0 * len(bins), 6.4, title)
     grid = figure.subplots(
         3,
         len(bins),
@@ -39,22 +43,24 @@ def reliability_diagrams(
         height_ratios=(3, 1.2, 1),
     )
     for column, (name, group) in enumerate(bins.items()):
-        _draw_column(grid[:, column], name, group)
+        detail = f"\n{details[column]}" if details else ""
+        title = f"{name}: ECE {group.calibration_error:.2%}{detail}"
+        _draw_column(grid[:, column], title, group)
         if column:
             for axes in grid[:, column]:
                 axes.set_ylabel("")
-    grid[0, 0].legend(fontsize=9, frameon=False, loc="upper left")
+    grid[0, -1].legend(
+        loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, frameon=False
+    )
     return figure
 
 
-def _draw_column(column: np.ndarray, name: str, group: ReliabilityBins) -> None:
+def _draw_column(column: np.ndarray, title: str, group: ReliabilityBins) -> None:
     left, width = 100 * group.edges[:-1], 100 * np.diff(group.edges)
     shape = {"width": width, "align": "edge", "edgecolor": "white", "linewidth": 0.8}
     top, middle, bottom = column
 
-    style.label_axes(
-        top, f"{name}: ECE {100 * group.calibration_error:.2f}%", y="accuracy (%)"
-    )
+    style.label_axes(top, title, y="accuracy (%)")
     top.bar(left, 100 * group.accuracy, color=style.SKY, label="accuracy", **shape)
     top.plot([0, 100], [0, 100], "--", color="0.3", label="perfectly calibrated")
     top.plot(
@@ -63,6 +69,7 @@ def _draw_column(column: np.ndarray, name: str, group: ReliabilityBins) -> None:
         "o",
         color=style.BLUE,
         markersize=4,
+        clip_on=False,
         label="at the bin's mean confidence",
     )
     top.set_ylim(0, 100)

@@ -1,6 +1,6 @@
 """Several runs side by side."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -38,50 +38,111 @@ def accuracy_curves(
     return figure
 
 
-def mean_bars(
-    means: Mapping[str, float],
-    stds: Mapping[str, float],
+def accuracy_over_time(
+    groups: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]],
     *,
-    unit: str,
-    title: str,
-    from_zero: bool = True,
+    split: str = "validation",
+    title: str = "Accuracy over training time",
 ) -> Figure:
-    """A bar for each name, longest names welcome, with an error bar and its value.
+    """Accuracy against the seconds of training behind it, one colour for each recipe.
 
     Args:
-      means: name -> mean, such as the test accuracy over seeds in per cent.
-      stds: name -> standard deviation; NaN or no entry: no error bar (one seed).
-      unit: of the values, for the axis.
+      groups: recipe -> (seconds, accuracy 0 to 1) of each of its runs, such as seeds;
+        NaN values are skipped. The legend also has the mean of the runs' last values.
+      split: that the accuracy is of.
       title: of the figure.
-      from_zero: False starts the axis near the smallest value and draws dots, because
-        bars that do not start at 0 mislead.
     """
-    figure = style.new_figure(7.2, 1.2 + 0.42 * len(means), title)
+    figure = style.new_figure(7.2, 4.4, title)
     axes = figure.add_subplot()
-    style.label_axes(axes, x=unit)
+    style.label_axes(axes, "", "training time (seconds)", f"{split} accuracy (%)")
+    looks = zip(groups.items(), style.colors(len(groups)), strict=True)
+    for index, ((name, runs), color) in enumerate(looks):
+        look = {
+            "color": color,
+            "linestyle": style.LINE_STYLES[index % 4],
+            "marker": style.MARKERS[index % len(style.MARKERS)],
+            "markersize": 4,
+            "linewidth": 1.6,
+        }
+        last = []
+        for seconds, accuracy in runs:
+            known = np.isfinite(accuracy)
+            every = max(1, known.sum() // 10)
+            axes.plot(seconds[known], 100 * accuracy[known], markevery=every, **look)
+            last += list(100 * accuracy[known][-1:])
+        seeds = f"{len(runs)} runs, " if len(runs) > 1 else ""
+        end = f" ({seeds}ends at {np.mean(last):.1f})" if last else ""
+        axes.plot([], [], **look, label=name + end)
+    axes.set_xlim(left=0)
+    axes.legend(fontsize=9, frameon=False, loc="lower right")
+    return figure
+
+
+def comparison_panels(
+    panels: Mapping[str, Mapping[str, tuple[float, float]]],
+    *,
+    from_zero: Collection[str] = (),
+    title: str = "Comparison",
+    columns: int = 3,
+) -> Figure:
+    """A panel for each quantity, and in it a row for each run or recipe by name.
+
+    Args:
+      panels: quantity with its unit -> name -> (mean, standard deviation over seeds). A
+        deviation of NaN: no error bar (one seed); a mean of NaN: not known.
+      from_zero: quantities drawn as bars, which start at 0; the others are dots on an
+        axis that starts near the smallest, because such bars would mislead.
+      title: of the figure.
+      columns: panels in a row.
+    """
+    names = list(next(iter(panels.values())))
+    rows = -(-len(panels) // columns)
+    width = 1.0 + 0.08 * max(map(len, names)) + 3.0 * columns
+    figure = style.new_figure(width, 0.5 + rows * (1.0 + 0.32 * len(names)), title)
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    for axes, (quantity, values) in zip(grid.flat, panels.items(), strict=False):
+        _draw_quantity(axes, quantity, values, quantity in from_zero)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_axis_off()
+    grid[0, 0].set_yticks(range(len(names)), names)
+    grid[0, 0].set_ylim(len(names) - 0.4, -0.6)
+    return figure
+
+
+def _draw_quantity(
+    axes: Axes,
+    quantity: str,
+    values: Mapping[str, tuple[float, float]],
+    from_zero: bool,
+) -> None:
+    style.label_axes(axes, x=quantity)
     axes.grid(False, axis="y")
-    for row, (name, mean) in enumerate(means.items()):
-        std = stds.get(name, np.nan)
-        known = np.isfinite(std)
-        spread = {"xerr": std, "capsize": 4} if known else {}
+    for row, ((mean, std), color) in enumerate(
+        zip(values.values(), style.colors(len(values)), strict=True)
+    ):
+        if not np.isfinite(mean):
+            place = axes.get_yaxis_transform()
+            axes.text(0.03, row, "–", transform=place, va="center", fontsize=9)
+            continue
+        spread = {"xerr": std, "capsize": 4} if np.isfinite(std) and std > 0 else {}
         if from_zero:
-            error = {"error_kw": {"capsize": 4}, "xerr": std} if known else {}
-            axes.barh(row, mean, 0.65, color=style.SKY, **error)
-        else:
-            axes.errorbar(mean, row, fmt="o", color=style.BLUE, **spread)
+            axes.barh(row, mean, 0.65, color=color, alpha=0.5)
+        axes.errorbar(
+            mean, row, fmt="none" if from_zero else "o", color=color, **spread
+        )
         axes.annotate(
-            f"{mean:.4g} ± {std:.2g}" if known else f"{mean:.4g}",
-            (mean + (std if known else 0), row),
+            f"{mean:.4g} ± {std:.2g}" if spread else f"{mean:.4g}",
+            (mean + (std if spread else 0), row),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",
             fontsize=9,
         )
-    axes.set_yticks(range(len(means)), list(means))
-    axes.set_ylim(len(means) - 0.4, -0.6)
     low, high = axes.get_xlim()
-    axes.set_xlim(low, high + 0.2 * (high - low))  # room for the numbers
-    return figure
+    # Room for the numbers.
+    left = 0 if from_zero else low - 0.05 * (high - low)
+    axes.set_xlim(left, high + 0.45 * (high - low))
+    axes.locator_params(axis="x", nbins=4)
 
 
 def _draw_curves(axes: Axes, curves: Curves, title: str, unit: str) -> None:

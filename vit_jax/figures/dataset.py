@@ -55,18 +55,18 @@ def channel_histograms(
     colors = {"red": style.RED, "green": style.GREEN, "blue": style.BLUE}
     figure = style.new_figure(0.8 + 3.2 * len(counts), 3.4, title)
     grid = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
-    for axes, channel, numbers, center, spread in zip(
-        grid, channels, counts, mean, std, strict=True
+    shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    for axes, channel, share, center, spread in zip(
+        grid, channels, shares, mean, std, strict=True
     ):
         style.label_axes(
             axes, f"{channel}: mean {center:.1f}, std {spread:.1f}", "value (0 to 255)"
         )
-        share = 100 * numbers / max(numbers.sum(), 1)
         axes.fill_between(
             np.arange(256), share, step="mid", color=colors.get(channel, style.GREY)
         )
         axes.axvline(center, color=style.BLACK, linestyle="--", linewidth=1)
         axes.set_xlim(0, 255)
-        axes.set_ylim(bottom=0)
+    grid[0].set_ylim(0, 1.05 * max(shares.max(), 1e-9))
     grid[0].set_ylabel("pixels (%)", fontsize=10)
     return figure

@@ -29,7 +29,7 @@ def class_scatter(
             axes.scatter(
                 chosen[:, 0],
                 chosen[:, 1],
-                s=10,
+                s=14,
                 linewidths=0,
                 alpha=0.75,
                 color=palette[index],
@@ -61,13 +61,15 @@ def position_similarity(
       title: of the figure.
     """
     rows, columns = similarity.shape[:2]
-    figure = style.new_figure(1.6 + 0.62 * columns, 0.8 + 0.62 * rows, title)
+    figure = style.new_figure(1.9 + 0.62 * columns, 1.0 + 0.62 * rows, title)
     grid = figure.subplots(rows, columns, squeeze=False)
     for place, axes in np.ndenumerate(grid):
         image = axes.imshow(similarity[place], cmap=style.DIVERGING, vmin=-1, vmax=1)
         style.hide_ticks(axes)
     bar = figure.colorbar(image, ax=grid, shrink=0.8)
     bar.set_label("cosine similarity", fontsize=10)
+    figure.supxlabel("column of the patch", fontsize=10)
+    figure.supylabel("row of the patch", fontsize=10)
     return figure
 
 
@@ -84,7 +86,7 @@ def patch_filters(
     """
     columns = min(columns, kernel.shape[-1])
     rows = -(-kernel.shape[-1] // columns)
-    figure = style.new_figure(0.3 + 0.52 * columns, 0.6 + 0.52 * rows, title)
+    figure = style.new_figure(0.3 + 0.52 * columns, 0.9 + 0.52 * rows, title)
     for index in range(kernel.shape[-1]):
         axes = figure.add_subplot(rows, columns, index + 1)
         weights = kernel[..., index].astype(np.float64)
@@ -96,4 +98,6 @@ def patch_filters(
         else:
             axes.imshow(weights, cmap=style.DIVERGING, vmin=-limit, vmax=limit)
         style.hide_ticks(axes)
+    note = "mid-grey is 0" if kernel.shape[2] == 3 else "white is 0"
+    figure.supxlabel(f"in order; each scaled to its own range, {note}", fontsize=9)
     return figure

@@ -28,7 +28,7 @@ def predictions(
 
     def draw(axes: Axes, index: int) -> None:
         right = labels[index] == predicted[index]
-        text = f"{class_names[predicted[index]]} {100 * confidence[index]:.0f}%\n"
+        text = f"{class_names[predicted[index]]} ({100 * confidence[index]:.0f}%)\n"
         text = f"✓ {text}" if right else f"✗ {text}true: {class_names[labels[index]]}"
         color = style.GREEN if right else style.RED
         style.show_image(axes, images[index], text, color=color)

@@ -15,6 +15,7 @@ def prediction(
     top_probabilities: Sequence[float] | Float[np.ndarray, "top"],
     *,
     heat_map: Float[np.ndarray, "rows columns"] | None = None,
+    heat_map_name: str = "attention",
     sentence: str = "",
     title: str = "Prediction",
 ) -> Figure:
@@ -24,7 +25,8 @@ def prediction(
       image: as the model saw it, before normalisation.
       top_names: the likeliest classes, likeliest first.
       top_probabilities: of these classes, 0 to 1.
-      heat_map: attention on the grid of patches.
+      heat_map: on the grid of patches or features, 0 or more.
+      heat_map_name: such as "attention" or "Grad-CAM".
       sentence: shown under the title, such as how sure the model is.
       title: such as the file's name.
     """
@@ -35,7 +37,7 @@ def prediction(
     )[0]
     style.show_image(grid[0], image, "image")
     if heat_map is not None:
-        attention.draw_overlay(grid[1], image, heat_map, "attention")
+        attention.draw_overlay(grid[1], image, heat_map, heat_map_name)
     axes = grid[-1]
     style.label_axes(axes, sentence, "probability (%)")
     bars = axes.barh(

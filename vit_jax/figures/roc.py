@@ -30,13 +30,13 @@ def roc_curves(
 ) -> Figure:
     """One curve for each class, its area in the legend; chance is the diagonal.
 
-    Left the whole, right the upper left corner, where the curves of a good model lie. A
-    class whose area is NaN is named without a curve.
+    Right the same on a logarithmic axis, which shows few false positives: there the
+    curves of a good model lie. A class whose area is NaN is named without a curve.
     """
     figure = style.new_figure(11.5, 4.6, title)
-    whole, corner = figure.subplots(1, 2)
+    whole, magnified = figure.subplots(1, 2, sharey=True)
     named = len(curves) <= MAX_CURVES_IN_LEGEND
-    for axes in (whole, corner):
+    for axes in (whole, magnified):
         style.label_axes(axes, "", "false positive rate (%)", "true positive rate (%)")
         for index, (curve, name, color) in enumerate(
             zip(curves, class_names, style.colors(len(curves)), strict=True)
@@ -50,12 +50,15 @@ def roc_curves(
                 linewidth=1.5 if named else 0.6,
                 label=f"{name} ({area})" if named else None,
             )
-        axes.plot([0, 100], [0, 100], ":", color=style.GREY, label="chance (0.5)")
+        chance = np.geomspace(0.01, 100)
+        axes.plot(chance, chance, ":", color=style.GREY, label="chance (0.5)")
     whole.set_title(f"mean AUC {macro_auc:.4f}", fontsize=11)
-    corner.set_title("the upper left corner", fontsize=11)
-    corner.set_xlim(0, 10)
-    corner.set_ylim(80, 100.2)
-    corner.legend(
+    magnified.set_title("logarithmic axis", fontsize=11)
+    magnified.set_xscale("log")
+    magnified.set_xlim(0.02, 100)
+    magnified.xaxis.set_major_formatter("{x:g}")
+    magnified.set_ylabel("")
+    magnified.legend(
         title="class (AUC)",
         loc="center left",
         bbox_to_anchor=(1.0, 0.5),

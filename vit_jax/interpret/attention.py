@@ -169,12 +169,22 @@ def mean_distances(
     field. Over all patches and images; class token and registers are left out, and the
     weights of a query's patches rescaled to sum to 1.
     """
-    rows, columns = np.indices(attention.grid).reshape(2, -1) * patch_size
-    distances = np.hypot(
-        rows[:, None] - rows[None], columns[:, None] - columns[None]
-    ).astype(np.float32)
+    distances = patch_distances(attention.grid, patch_size)
     weights = attention.weights[..., attention.patches, attention.patches]
     weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-12)
     return np.einsum("blhqk,qk->lh", weights, distances) / (
         len(weights) * len(distances)
     )
+
+
+def patch_distances(
+    grid: tuple[int, int], patch_size: int
+) -> Float[np.ndarray, "patches patches"]:
+    """Distance in pixels of each patch's centre to each other's.
+
+    Its mean is the mean distance of a head that attends to all patches alike.
+    """
+    rows, columns = np.indices(grid).reshape(2, -1) * patch_size
+    return np.hypot(
+        rows[:, None] - rows[None], columns[:, None] - columns[None]
+    ).astype(np.float32)

@@ -1,7 +1,9 @@
 """Does a model use what a map marks? Deletion and insertion curves."""
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
@@ -13,7 +15,7 @@ Predict = Callable[[np.ndarray], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Curves:
-    """Mean probability of the explained class over the images, 0 to 1.
+    """Probability of the explained class of each image, 0 to 1.
 
     Attributes:
       share: of cells changed, from 0 to 1.
@@ -22,18 +24,44 @@ class Curves:
     """
 
     share: Float[np.ndarray, "points"]
-    deletion: Float[np.ndarray, "points"]
-    insertion: Float[np.ndarray, "points"]
+    deletion: Float[np.ndarray, "n points"]
+    insertion: Float[np.ndarray, "n points"]
 
     @property
-    def deletion_score(self) -> float:
-        """Area under the deletion curve, 0 to 1; lower is better."""
-        return float(np.trapezoid(self.deletion, self.share))
+    def deletion_areas(self) -> Float[np.ndarray, "n"]:
+        """Area under each image's deletion curve, 0 to 1; lower is better."""
+        return np.trapezoid(self.deletion, self.share, axis=1)
 
     @property
-    def insertion_score(self) -> float:
-        """Area under the insertion curve, 0 to 1; higher is better."""
-        return float(np.trapezoid(self.insertion, self.share))
+    def insertion_areas(self) -> Float[np.ndarray, "n"]:
+        """Area under each image's insertion curve, 0 to 1; higher is better."""
+        return np.trapezoid(self.insertion, self.share, axis=1)
+
+
+def mean_and_error(values: Float[np.ndarray, "n *rest"]) -> tuple[Any, Any]:
+    """Mean over the images and its standard error; NaN for a single image."""
+    n = len(values)
+    deviation = np.std(values, axis=0, ddof=1) if n > 1 else np.nan * values[0]
+    return values.mean(axis=0), deviation / n**0.5
+
+
+def describe(curves: Curves, control: Curves) -> dict[str, float]:
+    """Means and standard errors over the images, also of the difference to a control.
+
+    The difference is taken image by image, so that it does not scatter with how
+    certain the model is of each image.
+
+    Returns:
+      deletion, insertion, and of each NAME also NAME_error, NAME_minus_random and
+      NAME_minus_random_error.
+    """
+    described = {}
+    for name in ("deletion", "insertion"):
+        areas, by_chance = (getattr(c, f"{name}_areas") for c in (curves, control))
+        for key, values in ((name, areas), (f"{name}_minus_random", areas - by_chance)):
+            mean, error = mean_and_error(values)
+            described |= {key: float(mean), f"{key}_error": float(error)}
+    return described
 
 
 def most_marked(heat_maps: Maps, count: int) -> np.ndarray:
@@ -82,13 +110,14 @@ def measure(
         for curve, kept in ((deletion, ~marked), (insertion, marked)):
             changed = np.where(kept, images, fill)
             chosen = np.take_along_axis(predict(changed), classes[:, None], axis=1)
-            curve.append(chosen.mean())
+            curve.append(chosen[:, 0])
     # At the same places for every grid, so that curves can be drawn and averaged.
     share = np.linspace(0, 1, num_points)
+    join = functools.partial(np.interp, share, counts / num_cells)
     return Curves(
         share,
-        np.interp(share, counts / num_cells, deletion),
-        np.interp(share, counts / num_cells, insertion),
+        np.stack([join(image) for image in np.transpose(deletion)]),
+        np.stack([join(image) for image in np.transpose(insertion)]),
     )
 
 
@@ -98,7 +127,7 @@ def measure_random(
     grid: tuple[int, int],
     classes: Int[np.ndarray, "n"],
     fill: UInt8[np.ndarray, "c"],
-    num_draws: int = 5,
+    num_draws: int = 2,
     seed: int = 0,
 ) -> Curves:
     """The control: `measure` for maps of random numbers, averaged over some draws."""
@@ -112,3 +141,34 @@ def measure_random(
         np.mean([curves.deletion for curves in draws], axis=0),
         np.mean([curves.insertion for curves in draws], axis=0),
     )
+
+
+def compare(
+    predict: Predict,
+    images: Images,
+    heat_maps: Mapping[str, Maps],
+    classes: Int[np.ndarray, "n"],
+    fill: UInt8[np.ndarray, "c"],
+) -> tuple[dict[str, Curves], dict[str, dict[str, float]]]:
+    """Curves and `describe` of each kind of map by name, and of random ones.
+
+    Removing a coarse cell destroys more than removing a fine one, so maps on grids of
+    different sizes have different controls: "random, 8 × 8" for example.
+    """
+    options = {"classes": classes, "fill": fill}
+    curves = {
+        name: measure(predict, images, maps, **options)
+        for name, maps in heat_maps.items()
+    }
+    grids = {name: maps.shape[1:] for name, maps in heat_maps.items()}
+    controls = {
+        grid: measure_random(predict, images, grid, **options)
+        for grid in sorted(set(grids.values()), reverse=True)
+    }
+    scores = {
+        name: describe(one, controls[grids[name]]) for name, one in curves.items()
+    }
+    for (rows, columns), control in controls.items():
+        name = f"random, {rows} × {columns}"
+        curves[name], scores[name] = control, describe(control, control)
+    return curves, scores
