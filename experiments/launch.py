@@ -1,8 +1,8 @@
 """Many training runs, each a process of its own: start, skip, resume, stop in time.
 
-A run is `python -m vit_jax.main` in OUT/runs/NAME. What is finished is skipped, what was
-interrupted resumes from its checkpoint, and a run that fails leaves its error behind
-while the others go on. `pack` leaves the checkpoints out, so that results travel; they
+A run is `python -m vit_jax.main` in OUT/runs/NAME. What is finished is skipped, what
+was interrupted resumes from its checkpoint, and a run that fails leaves its error
+behind while the others go on. `pack` leaves the checkpoints out, so that results travel; they
 can be unpacked into another OUT, whose finished runs are then skipped as well.
 """
 
@@ -234,14 +234,15 @@ class Jobs:
             for file in sorted(self.out.rglob("*")):
                 path = file.relative_to(self.out)
                 aside = {"checkpoints", "compiled"} & set(path.parts)
-                if file.is_file() and not aside and not path.name.endswith(".tar.gz"):
-                    if file.stat().st_size <= _MAX_PACKED_BYTES:
-                        tar.add(file, path)
+                if aside or not file.is_file() or path.name.endswith(".tar.gz"):
+                    continue
+                if file.stat().st_size <= _MAX_PACKED_BYTES:
+                    tar.add(file, path)
         return archive
 
 
 def small_settings(config: str) -> dict[str, Any]:
-    """What makes a config a matter of seconds on a CPU, to prove that all of it runs."""
+    """What makes a config a matter of seconds on a CPU, as a proof that it runs."""
     is_resnet = load_config_file(config).model.name.startswith("resnet")
     model = {"model.width": 8}
     if not is_resnet:
@@ -276,7 +277,9 @@ def show_mean_std(values: Iterable[float], factor: float = 100) -> str:
 def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
     """The options that every launcher has."""
     parser.add_argument(
-        "--data", metavar="DIR", help="official CIFAR-10 files; else the config's source"
+        "--data",
+        metavar="DIR",
+        help="official CIFAR-10 files; else the config's source",
     )
     parser.add_argument("--out", default=out, help=f"folder of runs and tables ({out})")
     parser.add_argument("--seeds", type=int, default=3, help="seeds 0 to N-1 (3)")

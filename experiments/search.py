@@ -50,8 +50,10 @@ class Search:
     jobs: Jobs
     options: argparse.Namespace
 
-    def job(self, name: str, config: str, settings: Mapping[str, Any], seed: int) -> Job:
-        """Of one seed; `settings` go before what all runs share, --small before both."""
+    def job(
+        self, name: str, config: str, settings: Mapping[str, Any], seed: int
+    ) -> Job:
+        """Of one seed; `settings` go before what all runs share, --small before all."""
         settings = {**self.shared, **settings, "seed": seed}
         if self.options.small:
             settings |= launch.small_settings(config)
@@ -141,8 +143,8 @@ def describe_record(record: Mapping[str, Any], study: Study) -> str:
     ]  # fmt: skip
     parts = [
         f"# {study.question}",
-        f"Each arm is `{study.config}` with one change. Ranked by mean hold-out accuracy "
-        "(of each run's best evaluation), then by mean loss there; test scores played "
+        f"Each arm is `{study.config}` with one change. Ranked by mean hold-out "
+        "accuracy (of each run's best evaluation), then by mean loss there; test scores played "
         "no part. Written by `python -m experiments.search`.",
         markdown_table(
             ["arm", "question", "change", "epochs", "hold-out accuracy (%)",
