@@ -2,8 +2,8 @@
 
 A run is `python -m vit_jax.main` in OUT/runs/NAME. What is finished is skipped, what
 was interrupted resumes from its checkpoint, and a run that fails leaves its error
-behind while the others go on. `pack` leaves the checkpoints out, so that results travel; they
-can be unpacked into another OUT, whose finished runs are then skipped as well.
+behind while the others go on. `pack` leaves the checkpoints out, so that results
+travel; they can be unpacked into another OUT, whose finished runs are then skipped.
 """
 
 import argparse

@@ -144,8 +144,8 @@ def describe_record(record: Mapping[str, Any], study: Study) -> str:
     parts = [
         f"# {study.question}",
         f"Each arm is `{study.config}` with one change. Ranked by mean hold-out "
-        "accuracy (of each run's best evaluation), then by mean loss there; test scores played "
-        "no part. Written by `python -m experiments.search`.",
+        "accuracy (of each run's best evaluation), then by mean loss there; test "
+        "scores played no part. Written by `python -m experiments.search`.",
         markdown_table(
             ["arm", "question", "change", "epochs", "hold-out accuracy (%)",
              "hold-out loss", "training (s)", "learned"], arms,
@@ -188,7 +188,8 @@ def describe_final(final: Mapping[str, Mapping[str, Any]]) -> str:
             launch.show_mean_std(run["holdout_accuracy"] for run in group),
             show(group, "epochs", ".4g"),
             launch.show_mean_std((run["train_seconds"] for run in group), 1),
-            show(group, "wall_seconds", ".1f"), show(group, "images_per_second", ",.0f"),
+            show(group, "wall_seconds", ".1f"),
+            show(group, "images_per_second", ",.0f"),
             group[0]["device"],
         ]
         for config, group in groups.items()
