@@ -4,9 +4,9 @@
     python -m vit_jax.main --config=configs/resnet_cifar.py:fast --workdir=runs/fast
 
 SGD with Nesterov momentum and a cosine, crops, flips that alternate from pass to pass,
-label smoothing and averaged parameters; meant for 96%. :fast is meant to reach 94% in as
-few seconds as it can: 16 epochs of large batches, four times the rate, down to zero along
-a straight line.
+label smoothing and averaged parameters; meant for 96%. :fast is meant to reach 94% in
+as few seconds as it can: 16 epochs of large batches at four times the rate, which falls
+to zero along a straight line.
 
 Result: neither is measured on a GPU yet; experiments/results/ holds what was measured.
 """

@@ -7,8 +7,8 @@
 CutMix on every batch until two thirds of the training are done.
 
 Meant for 95% and more. Result: not measured on a GPU yet. `experiments.search
---study=flagship` is to choose its settings on the hold-out, and `--study=flagship --final
---seeds=5` to test them, beside a ResNet-18 that trains for as long.
+--study=flagship` is to choose its settings on the hold-out, and the same with --final
+to test them, beside a ResNet-18 that trains for as long.
 """
 
 from ml_collections import ConfigDict

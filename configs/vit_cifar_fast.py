@@ -3,12 +3,12 @@
     python -m vit_jax.main --config=configs/vit_cifar_fast.py --workdir=runs/vit_fast
 
 64 tokens of width 384 from three convolutions, mean pooling, Muon for the blocks'
-matrices and AdamW for the rest, flips that alternate from pass to pass, RandAugment, and
-CutMix on half of the batches until 60% of the training are done. Evaluated every tenth of
-the way; `train_seconds` counts neither that nor compilation.
+matrices and AdamW for the rest, flips that alternate from pass to pass, RandAugment,
+and CutMix on half of the batches until 60% of the training are done. `train_seconds`
+counts neither evaluation nor compilation.
 
 Result: not measured on a GPU yet. `experiments.search --study=fast` is to choose its
-settings on the hold-out, and `--study=fast --final --seeds=5` to test them.
+settings on the hold-out, and the same with --final --seeds=5 to test them.
 """
 
 from ml_collections import ConfigDict

@@ -6,21 +6,18 @@ behind while the others go on. `pack` leaves the checkpoints out, so that result
 travel; they can be unpacked into another OUT, whose finished runs are then skipped.
 """
 
-import argparse
 import collections
 import dataclasses
 import json
 import math
 import os
 import pathlib
-import shlex
 import signal
-import statistics
 import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vit_jax.config import apply_overrides, check_config, flatten, load_config_file
@@ -29,8 +26,6 @@ from vit_jax.folder import FREE_SETTINGS, RunFolder
 from vit_jax.progress import say
 from vit_jax.signals import StopSignals
 
-# Exit status when runs are left over: what `sysexits.h` calls a temporary failure.
-LEFT_OVER = 75
 # A child saves between two steps, but cannot while it compiles.
 _GRACE_SECONDS = 60
 _POLL_SECONDS = 0.2
@@ -239,81 +234,3 @@ class Jobs:
                 if file.stat().st_size <= _MAX_PACKED_BYTES:
                     tar.add(file, path)
         return archive
-
-
-def small_settings(config: str) -> dict[str, Any]:
-    """What makes a config a matter of seconds on a CPU, as a proof that it runs."""
-    is_resnet = load_config_file(config).model.name.startswith("resnet")
-    model = {"model.width": 8}
-    if not is_resnet:
-        model = {"model.width": 16, "model.depth": 1, "model.num_heads": 2}
-    return model | {
-        "num_steps": 6,
-        "batch_size": 32,
-        "eval_every": "3 steps",
-        "checkpoint_every": "3 steps",
-        "log_every": "3 steps",
-        "schedule.warmup": "2 steps",
-        "data.train_per_class": 20,
-    }
-
-
-def mean_std(values: Iterable[float]) -> tuple[float, float]:
-    """(mean, sample standard deviation); of one value the deviation is 0."""
-    values = list(values)
-    return statistics.fmean(values), statistics.stdev(values) if values[1:] else 0.0
-
-
-def show_mean_std(values: Iterable[float], factor: float = 100) -> str:
-    """ "93.41 ± 0.12 (3)": mean, deviation and number; "–" of none."""
-    values = [factor * value for value in values]
-    if not values:
-        return "–"
-    mean, std = mean_std(values)
-    spread = f" ± {std:.2f}" if len(values) > 1 else ""
-    return f"{mean:.2f}{spread} ({len(values)})"
-
-
-def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
-    """The options that every launcher has."""
-    parser.add_argument(
-        "--data",
-        metavar="DIR",
-        help="official CIFAR-10 files; else the config's source",
-    )
-    parser.add_argument("--out", default=out, help=f"folder of runs and tables ({out})")
-    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 to N-1 (3)")
-    parser.add_argument("--parallel", type=int, default=1, help="processes at a time")
-    parser.add_argument(
-        "--time_limit_seconds", type=float, default=math.inf,
-        help="save and stop after that; 0: only write the tables anew",
-    )  # fmt: skip
-    parser.add_argument("--small", action="store_true", help="tiny runs, as a proof")
-    parser.add_argument("--retry", action="store_true", help="also what failed before")
-    parser.add_argument("--dry_run", action="store_true", help="only show the commands")
-
-
-def data_settings(folder: str | None) -> dict[str, Any]:
-    """Settings that read the official files in `folder`; {} for None."""
-    if folder is None:
-        return {}
-    place = str(pathlib.Path(folder).expanduser().absolute())
-    return {
-        "data.source": "cifar_files",
-        "data.dir": place,
-        "data.download": False,
-    }
-
-
-def report_left(jobs: Jobs, all_jobs: Sequence[Job], left: Sequence[Job]) -> int:
-    """Says what failed and what is left, with the command; returns the exit status."""
-    failed = [job for job in all_jobs if jobs.error(job)]
-    for job in failed:
-        say(f"failed: {job.name}: {jobs.error(job).splitlines()[-1]} (--retry: again)")
-    if left:
-        say(
-            f"{len(left)} run(s) left: {', '.join(job.name for job in left)}\n"
-            f"go on with: {shlex.join(sys.orig_argv)}"
-        )
-        return LEFT_OVER
-    return 1 if failed else 0

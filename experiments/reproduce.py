@@ -24,8 +24,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments import launch
 from experiments.launch import Job, Jobs
+from experiments.options import (
+    add_arguments,
+    data_settings,
+    report_left,
+    small_settings,
+)
+from experiments.summary import mean_std, show_mean_std
 from vit_jax.commands import run_command
 from vit_jax.compare import markdown_table
 from vit_jax.errors import UserError, did_you_mean
@@ -63,9 +69,9 @@ def make_jobs(options: argparse.Namespace) -> dict[Job, tuple[str, str]]:
         for protocol in protocols:
             for name in names:
                 config = known[name][0]
-                settings = launch.data_settings(options.data) | PROTOCOLS[protocol]
+                settings = data_settings(options.data) | PROTOCOLS[protocol]
                 if options.small:
-                    settings |= launch.small_settings(config)
+                    settings |= small_settings(config)
                 job = Job(
                     f"{name}-{protocol}-s{seed}", config, settings | {"seed": seed}
                 )
@@ -118,7 +124,7 @@ def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, A
         won = [r["test_accuracy"] - r["last_accuracy"] for r in by["test"]]
         difference = None
         if reported and test:
-            difference = 100 * launch.mean_std(test)[0] - reported
+            difference = 100 * mean_std(test)[0] - reported
         rows.append(
             {
                 "row": name, "config": config, "reported": reported,
@@ -132,12 +138,12 @@ def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, A
             [
                 f"`{config.removeprefix('configs/')}`",
                 f"{reported:.2f}" if reported else "–",
-                launch.show_mean_std(test),
+                show_mean_std(test),
                 _show_difference(difference),
-                launch.show_mean_std(held_out),
-                launch.show_mean_std(won),
-                launch.show_mean_std((r["train_seconds"] for r in done), 1),
-                launch.show_mean_std((r["images_per_second"] for r in done), 1e-3),
+                show_mean_std(held_out),
+                show_mean_std(won),
+                show_mean_std((r["train_seconds"] for r in done), 1),
+                show_mean_std((r["images_per_second"] for r in done), 1e-3),
             ]
         )
     head = ["config", "reported (%)", "chosen on test (%)", "difference"]
@@ -149,7 +155,7 @@ def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, A
 def _summary(values: Sequence[float]) -> dict[str, float] | None:
     if not values:
         return None
-    mean, std = launch.mean_std(values)
+    mean, std = mean_std(values)
     return {"mean": mean, "std": std, "n": len(values)}
 
 
@@ -205,7 +211,7 @@ def main(arguments: Sequence[str]) -> int:
         epilog=f"Rows: {', '.join(ROWS)}; with --only: {', '.join(EXTRA_ROWS)}.",
         allow_abbrev=False,
     )
-    launch.add_arguments(parser, out="runs/reproduce")
+    add_arguments(parser, out="runs/reproduce")
     parser.add_argument("--only", metavar="ROW,ROW", help="some rows; else all")
     parser.add_argument("--protocols", metavar="test,val", help="one; else both")
     options = parser.parse_args(arguments)
@@ -219,7 +225,7 @@ def main(arguments: Sequence[str]) -> int:
     left = jobs.launch([*planned], deadline=deadline, retry=options.retry)
     write_tables(jobs, planned)
     say(f"{jobs.out / 'table.md'} and {jobs.pack('reproduce')}")
-    return launch.report_left(jobs, [*planned], left)
+    return report_left(jobs, [*planned], left)
 
 
 if __name__ == "__main__":
