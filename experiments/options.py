@@ -10,6 +10,7 @@ from typing import Any
 
 from experiments.launch import Job, Jobs
 from vit_jax.config import load_config_file
+from vit_jax.errors import UserError
 from vit_jax.progress import say
 
 # Exit status when runs are left over: what `sysexits.h` calls a temporary failure.
@@ -33,6 +34,24 @@ def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
     parser.add_argument("--small", action="store_true", help="tiny runs, as a proof")
     parser.add_argument("--retry", action="store_true", help="also what failed before")
     parser.add_argument("--dry_run", action="store_true", help="only show the commands")
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
+    """{"a.b": "value"} of "--config.a.b=value" arguments; `Job` checks the values.
+
+    Raises:
+      UserError: an argument of another form.
+    """
+    settings = {}
+    for argument in overrides:
+        key, equals, value = argument.partition("=")
+        if not (key.startswith("--config.") and equals):
+            raise UserError(
+                f"Unknown argument {argument}; settings are written "
+                "--config.group.name=value, and --help lists the rest."
+            )
+        settings[key.removeprefix("--config.")] = value
+    return settings
 
 
 def data_settings(folder: str | None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from experiments.launch import Job, Jobs
 from experiments.summary import mean_std, show_mean_std
 from vit_jax.compare import markdown_table
 from vit_jax.errors import UserError
+from vit_jax.folder import FREE_SETTINGS
 
 
 def describe_run(jobs: Jobs, job: Job) -> dict[str, Any]:
@@ -18,7 +19,9 @@ def describe_run(jobs: Jobs, job: Job) -> dict[str, Any]:
     results, environment = folder.read("results"), folder.read("environment")
     evaluations = [r for r in folder.read_metrics() if r["split"] == "val"]
     best = max(evaluations, key=lambda r: (r["accuracy"], -r["loss"]))
+    elsewhere = {*FREE_SETTINGS, "data.source", "seed"}
     return {
+        "settings": {k: v for k, v in job.settings.items() if k not in elsewhere},
         "seed": results["seed"],
         "epochs": results["num_epochs"],
         "best_epoch": best["epoch"],
@@ -68,7 +71,7 @@ def describe_record(record: Mapping[str, Any], study: Study) -> str:
     ]  # fmt: skip
     rows = [
         [
-            name, _show_changes(run["changes"]), f"{100 * run['holdout_accuracy']:.2f}",
+            name, _show_changes(run["settings"]), f"{100 * run['holdout_accuracy']:.2f}",
             f"{run['epochs']:g}", f"{run['train_seconds']:.1f}",
             f"{run['wall_seconds']:.1f}", f"{run['images_per_second']:,}",
             str(run["seed"]), run["device"],

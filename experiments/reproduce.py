@@ -28,6 +28,7 @@ from experiments.launch import Job, Jobs
 from experiments.options import (
     add_arguments,
     data_settings,
+    parse_overrides,
     report_left,
     small_settings,
 )
@@ -59,8 +60,13 @@ EXTRA_ROWS = {
 PROTOCOLS = {"test": {"data.validation": "test"}, "val": {"data.validation": 5000}}
 
 
-def make_jobs(options: argparse.Namespace) -> dict[Job, tuple[str, str]]:
-    """{run: (row, protocol)}, the most telling first: one seed of everything."""
+def make_jobs(
+    options: argparse.Namespace, shared: Mapping[str, Any]
+) -> dict[Job, tuple[str, str]]:
+    """{run: (row, protocol)}, the most telling first: one seed of everything.
+
+    `shared` are settings of every run.
+    """
     known = ROWS | EXTRA_ROWS
     names = _choose(options.only, known, [*ROWS])
     protocols = _choose(options.protocols, PROTOCOLS, [*PROTOCOLS])
@@ -69,7 +75,7 @@ def make_jobs(options: argparse.Namespace) -> dict[Job, tuple[str, str]]:
         for protocol in protocols:
             for name in names:
                 config = known[name][0]
-                settings = data_settings(options.data) | PROTOCOLS[protocol]
+                settings = {**shared, **PROTOCOLS[protocol]}
                 if options.small:
                     settings |= small_settings(config)
                 job = Job(
@@ -208,15 +214,17 @@ def main(arguments: Sequence[str]) -> int:
         prog="python -m experiments.reproduce",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"Rows: {', '.join(ROWS)}; with --only: {', '.join(EXTRA_ROWS)}.",
+        epilog=f"Rows: {', '.join(ROWS)}; with --only: {', '.join(EXTRA_ROWS)}. "
+        "--config.group.name=value changes every run.",
         allow_abbrev=False,
     )
     add_arguments(parser, out="runs/reproduce")
     parser.add_argument("--only", metavar="ROW,ROW", help="some rows; else all")
     parser.add_argument("--protocols", metavar="test,val", help="one; else both")
-    options = parser.parse_args(arguments)
+    options, overrides = parser.parse_known_args(arguments)
     deadline = time.monotonic() + options.time_limit_seconds
-    planned = make_jobs(options)
+    shared = parse_overrides(overrides) | data_settings(options.data)
+    planned = make_jobs(options, shared)
     jobs = Jobs(options.out, parallel=options.parallel)
     if options.dry_run:
         for job in planned:

@@ -24,10 +24,14 @@ from collections.abc import Sequence
 from experiments.arms import STUDIES, Study
 from experiments.final import Search, report_final, train_final
 from experiments.launch import Jobs
-from experiments.options import add_arguments, data_settings, report_left
+from experiments.options import (
+    add_arguments,
+    data_settings,
+    parse_overrides,
+    report_left,
+)
 from experiments.record import describe_run, read_record, write_record
 from vit_jax.commands import run_command
-from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.progress import say
 
@@ -70,10 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     options, overrides = _parse(arguments)
     deadline = time.monotonic() + options.time_limit_seconds
     study = STUDIES[options.study]
-    base = load_config_file(study.config)
-    apply_overrides(base, overrides)  # refuses what is no setting
-    shared = dict(o.removeprefix("--config.").split("=", 1) for o in overrides)
-    shared |= data_settings(options.data)
+    shared = parse_overrides(overrides) | data_settings(options.data)
     jobs = Jobs(options.out, parallel=options.parallel)
     search = Search(study, shared, jobs, options)
     place = jobs.out if options.small else RESULTS
@@ -98,8 +99,8 @@ def main(arguments: Sequence[str]) -> int:
         for job, arm in arms.items():
             record["learned"].setdefault(arm, "")
             if jobs.is_finished(job):
-                row = {"arm": arm, "changes": dict(study.arms[arm][1])}
-                record["runs"][job.name] = row | describe_run(jobs, job)
+                row = {"arm": arm} | describe_run(jobs, job)
+                record["runs"][job.name] = row
     write_record(file, record, study)
     say(f"{file.with_suffix('.md')} and {jobs.pack('search')}")
     return report_left(jobs, all_jobs, left)
