@@ -71,7 +71,8 @@ def describe_record(record: Mapping[str, Any], study: Study) -> str:
     ]  # fmt: skip
     rows = [
         [
-            name, _show_changes(run["settings"]), f"{100 * run['holdout_accuracy']:.2f}",
+            name, _show_changes(run["settings"]),
+            f"{100 * run['holdout_accuracy']:.2f}",
             f"{run['epochs']:g}", f"{run['train_seconds']:.1f}",
             f"{run['wall_seconds']:.1f}", f"{run['images_per_second']:,}",
             str(run["seed"]), run["device"],

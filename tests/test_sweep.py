@@ -2,6 +2,7 @@
 
 import functools
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -100,6 +101,7 @@ def test_command(tmp_path):
     command += ["--seeds=0,1", "--config.model.width=16", "--config.schedule.warmup=1"]
     done = subprocess.run(
         [*command, *(f"--config.{setting}" for setting in settings)],
+        cwd=pathlib.Path(__file__).parents[1],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
