@@ -79,21 +79,22 @@ def describe_record(record: Mapping[str, Any], study: Study) -> str:
         ]
         for name, run in runs.items()
     ]  # fmt: skip
-    parts = [
-        f"# {study.question}",
-        f"Each arm is `{study.config}` with one change. Ranked by mean hold-out "
-        "accuracy (of each run's best evaluation), then by mean loss there; test "
-        "scores played no part. Written by `python -m experiments.search`.",
-        markdown_table(
-            ["arm", "question", "change", "epochs", "hold-out accuracy (%)",
-             "hold-out loss", "training (s)", "learned"], arms,
-        ),
-        "## Runs",
-        markdown_table(
-            ["run", "settings", "hold-out (%)", "epochs", "training (s)",
-             "whole process (s)", "images/s", "seed", "device"], rows,
-        ),
-    ]  # fmt: skip
+    parts = [f"# {study.question}"]
+    if runs:
+        parts += [
+            f"Each arm is `{study.config}` with one change. Ranked by mean hold-out "
+            "accuracy (of each run's best evaluation), then by mean loss there; test "
+            "scores played no part. Written by `python -m experiments.search`.",
+            markdown_table(
+                ["arm", "question", "change", "epochs", "hold-out accuracy (%)",
+                 "hold-out loss", "training (s)", "learned"], arms,
+            ),
+            "## Runs",
+            markdown_table(
+                ["run", "settings", "hold-out (%)", "epochs", "training (s)",
+                 "whole process (s)", "images/s", "seed", "device"], rows,
+            ),
+        ]  # fmt: skip
     if record["final"]:
         parts += ["## Final", describe_final(record["final"])]
     return "\n\n".join(parts) + "\n"

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 
 import pytest
 
@@ -136,7 +137,7 @@ def test_final_shows_test_scores(final, monkeypatch):
     rows = report_final(search, ours)
     assert [row["test_accuracy"] for row in rows.values()] == [0.4, 0.6]
     record = {"learned": {}, "runs": {}, "final": rows}
-    text = describe_record(record, search.study)
+    text = re.sub(r" +", " ", describe_record(record, search.study))
     assert "50.00 ± 14.14 (2) | – |" in text and "10.00 ± 2.83 (2)" in text
 
 
