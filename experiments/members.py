@@ -59,6 +59,7 @@ class Sweep:
         self._seeds = jnp.array(seeds, jnp.uint32)
         rates = np.array([member.learning_rate for member in members])
         self._lr_scales = jnp.float32(rates / config.optim.learning_rate)
+        shared_order |= len(set(seeds)) == 1
         self._orders = seeds[:1] if shared_order else seeds
         train = splits["train"]
         self._train = jax.device_put((np.asarray(train.images), train.labels))
