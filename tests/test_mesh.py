@@ -4,8 +4,11 @@ import jax
 import numpy as np
 import pytest
 
+from vit_jax import data
 from vit_jax import mesh as meshes
 from vit_jax.errors import UserError
+from vit_jax.experiment import make_experiment
+from vit_jax.runs import load_run
 from vit_jax.train import train_and_evaluate
 
 
@@ -36,6 +39,38 @@ def test_put_copies_or_divides():
     assert [s.data.tolist() for s in parts.addressable_shards] == [
         [0, 1], [2, 3], [4, 5], [6, 7]
     ]  # fmt: skip
+
+
+def test_split_state_cuts_the_largest_axis_that_divides():
+    mesh = meshes.make_mesh(4)
+    shapes = {"wide": (64, 128), "odd": (63, 40), "prime": (1009, 3), "small": (512,)}
+    tree = {k: jax.ShapeDtypeStruct(v, np.float32) for k, v in shapes.items()}
+    specs = {k: tuple(v.spec) for k, v in meshes.split_state(mesh, tree).items()}
+    assert specs == {
+        "wide": (None, "data"), "odd": (None, "data"), "prime": (), "small": ()
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimizer):
+    changes = {
+        "num_devices": 8, "model__width": 32, "optim__name": optimizer,
+        "optim__ema_decay": 0.9, "optim__clip_norm": 1.0, "num_steps": 3,
+        "log_every": "1 steps",
+    }  # fmt: skip
+    whole = train_and_evaluate(tiny_config(**changes), tmp_path / "whole")
+    config = tiny_config(**changes, shard_params=True)
+    split = train_and_evaluate(config, tmp_path / "split")
+    losses = [train_losses(tmp_path / name) for name in ("whole", "split")]
+    assert len(losses[0]) == 3
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert split["test"]["loss"] == pytest.approx(whole["test"]["loss"], rel=1e-3)
+    # The checkpoint of a split state is a whole one to whoever reads it.
+    assert load_run(tmp_path / "split").step == split["best_step"]
+
+    state = make_experiment(config, data.load(config.data)).init_state()
+    kernel = state.params["block0"]["mlp"]["hidden"]["kernel"]
+    assert kernel.addressable_shards[0].data.size == kernel.size // 8
 
 
 @pytest.fixture(scope="module")

@@ -13,11 +13,9 @@ import jax
 import numpy as np
 import pytest
 
-from vit_jax import data
-from vit_jax import mesh as meshes
+from vit_jax import data, logs
 from vit_jax.checkpoint import Checkpoints
-from vit_jax.config import make_config
-from vit_jax.data import batches
+from vit_jax.config import make_config, set_value
 from vit_jax.errors import UserError
 from vit_jax.experiment import make_experiment
 from vit_jax.folder import RunFolder
@@ -31,6 +29,7 @@ VIT = {
     "augment__flip": "alternating", "optim__accumulate_steps": 2,
     "optim__clip_norm": 1.0, "eval_every": "2 steps",
 }  # fmt: skip
+VIT_NOISE = {key: VIT[key] for key in VIT if key != "eval_every"}
 RESNET = {
     "model__name": "resnet18", "model__width": 4, "model__patch_size": None,
     "model__depth": None, "model__num_heads": None, "optim__name": "sgd",
@@ -44,15 +43,15 @@ def interrupt_after_one_step(monkeypatch):
     """A function after which a real signal arrives during a run's first step."""
 
     def arm(number):
-        original, calls = batches.train_indices, []
+        original, calls = logs.TrainLog.add, []
 
-        def draw(*arguments):
-            calls.append(arguments)
-            if len(calls) == 2:  # the first call is for compilation
+        def add(*arguments):
+            if not calls:
                 signal.raise_signal(number)
-            return original(*arguments)
+            calls.append(arguments)
+            original(*arguments)
 
-        monkeypatch.setattr(batches, "train_indices", draw)
+        monkeypatch.setattr(logs.TrainLog, "add", add)
 
     yield arm
     monkeypatch.undo()
@@ -89,6 +88,7 @@ def test_resume_at_every_step_is_exact(
     for results in (whole, pieces):
         assert results.pop("train_seconds") > 0
         assert results.pop("images_per_second") > 0
+        assert results.pop("compile_seconds") > 0
     assert whole == pieces
     logged = [RunFolder(tmp_path / name).read_metrics() for name in ("whole", "pieces")]
     val = [
@@ -274,9 +274,15 @@ def test_resume_on_more_devices_agrees_to_rounding(
     assert moved["test"]["loss"] == pytest.approx(whole["test"]["loss"], rel=1e-3)
 
 
-def test_batches_from_the_host_give_the_same_bits(tiny_config, tmp_path, monkeypatch):
-    config = tiny_config(num_steps=2)
-    train_and_evaluate(config, tmp_path / "device")
-    monkeypatch.setattr(meshes, "fits", lambda num_bytes, mesh: False)
-    train_and_evaluate(config, tmp_path / "host")
-    assert_identical(newest(tmp_path / "device"), newest(tmp_path / "host"))
+@pytest.mark.parametrize(
+    "changes", [{"data__placement": "host"}, {"steps_per_dispatch": 3}]
+)
+def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
+    tiny_config, tmp_path, changes
+):
+    config = tiny_config(num_steps=5, eval_every="4 steps", **VIT_NOISE)
+    train_and_evaluate(config, tmp_path / "one")
+    for key, value in changes.items():
+        set_value(config, key.replace("__", "."), value)
+    train_and_evaluate(config, tmp_path / "other")
+    assert_identical(newest(tmp_path / "one"), newest(tmp_path / "other"))

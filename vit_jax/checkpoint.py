@@ -27,6 +27,7 @@ from typing import Any, Literal
 import jax
 import orbax.checkpoint as ocp
 
+from vit_jax import distributed
 from vit_jax.errors import UserError
 from vit_jax.manifest import HashedStateHandler, differences, named_leaves, verify
 
@@ -41,7 +42,7 @@ class Checkpoints:
 
     All are verified when the folder is opened. A damaged one is named in a warning,
     never restored, and deleted once the next save is complete. With several processes,
-    all make the same calls on a folder that they share.
+    all make the same calls on a folder that they share, and the first one verifies.
     """
 
     def __init__(self, directory: str | os.PathLike, *, read_only: bool = False):
@@ -78,17 +79,13 @@ class Checkpoints:
         self._verify()
 
     def _verify(self) -> None:
-        for step in self._manager.all_steps():
-            try:
-                verify(self._directory / str(step) / "state")
-                saved = self._saved(step).custom_metadata
-                self._ranks[step] = _rank(step, saved["accuracy"], saved["loss"])
-            except UserError as error:
-                self._damage[step] = str(error)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                self._damage[step] = f"it is not of a training run: {error!r}"
+        for step, rank, damage in distributed.first_decides(self._inspect):
+            self._ranks[step] = rank and tuple(rank)
+            if damage:
+                self._damage[step] = damage
         for step, damage in self._damage.items():
-            warnings.warn(f"Checkpoint {step} is damaged: {damage}", stacklevel=3)
+            if distributed.is_first():
+                warnings.warn(f"Checkpoint {step} is damaged: {damage}", stacklevel=3)
         if self._damage and not self.steps():
             self._manager.close()
             raise UserError(
@@ -96,6 +93,22 @@ class Checkpoints:
                 f"{self._damage[max(self._damage)]}); bring the folder back from a "
                 "copy or start again in an empty workdir."
             )
+
+    def _inspect(self) -> list[list[Any]]:
+        """[step, rank, damage in words] of each checkpoint."""
+        found = []
+        for step in self._manager.all_steps():
+            rank = damage = None
+            try:
+                verify(self._directory / str(step) / "state")
+                saved = self._saved(step).custom_metadata
+                rank = _rank(step, saved["accuracy"], saved["loss"])
+            except UserError as error:
+                damage = str(error)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                damage = f"it is not of a training run: {error!r}"
+            found.append([step, rank, damage])
+        return found
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -242,7 +255,10 @@ class Checkpoints:
 
     def _require_space(self, num_bytes: int) -> None:
         self._bytes_needed = num_bytes + num_bytes // 20 + 2**20  # and what is no array
-        if shutil.disk_usage(self._directory).free < self._bytes_needed:
+        free = distributed.first_decides(
+            lambda: shutil.disk_usage(self._directory).free
+        )
+        if free < self._bytes_needed:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _remove_leftovers(self) -> None:

@@ -3,9 +3,12 @@
 import contextlib
 import os
 import sys
+import time
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 
+from vit_jax import distributed
 from vit_jax.errors import UserError
 from vit_jax.signals import Interrupted
 
@@ -41,4 +44,12 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
         # standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
+    except Exception:
+        if not distributed.is_started():
+            raise
+        # Where another process went away, `distributed` ends this one meanwhile.
+        time.sleep(1)
+        _complain(traceback.format_exc())
+        status = 1
+    distributed.leave(status)
     sys.exit(status)

@@ -42,10 +42,13 @@ MOVABLE = (
 def make_eval_step(
     model: nn.Module, normalize: Callable, mesh: Mesh
 ) -> Callable[[Any, Any], Any]:
-    """`steps.eval_step` compiled for a mesh: images in parts, logits everywhere."""
+    """`steps.eval_step` compiled for a mesh: images in parts, logits everywhere.
+
+    Variables stay as they lie, whole or split.
+    """
     step = functools.partial(steps.eval_step, model=model, normalize=normalize)
     whole, parts = meshes.replicated(mesh), meshes.split_batch(mesh)
-    return jax.jit(step, in_shardings=(whole, parts), out_shardings=whole)
+    return jax.jit(step, in_shardings=(None, parts), out_shardings=whole)
 
 
 def score_split(

@@ -155,6 +155,10 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         unroll=jax.default_backend() == "cpu",
     )
     root_key = jax.random.key(config.seed)
+    shardings = meshes.replicated(mesh)
+    if config.shard_params:
+        shapes = jax.eval_shape(init_state, root_key)
+        shardings = meshes.split_state(mesh, shapes)
     return Experiment(
         config=config,
         splits=splits,
@@ -163,7 +167,7 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         model=model,
         root_key=root_key,
         init_state=functools.partial(
-            jax.jit(init_state, out_shardings=meshes.replicated(mesh)), root_key
+            jax.jit(init_state, out_shardings=shardings), root_key
         ),
         train_step=train_step,
         eval_step=evaluate.make_eval_step(

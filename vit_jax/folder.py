@@ -8,6 +8,9 @@ results.json       the selected checkpoint's scores
 checkpoints/       the best state and the two newest
 figures/           training curves and whatever else was drawn
 report.html        of `evaluate --report`, with its numbers as CSV files
+lock.json          the process that trains here, or did so last
+
+Of several processes only the first writes; all of them read.
 """
 
 import contextlib
@@ -18,6 +21,7 @@ import os
 import pathlib
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -26,9 +30,12 @@ import jax
 from ml_collections import ConfigDict
 
 import vit_jax
+from vit_jax import distributed
 from vit_jax.config import flatten, make_config
 from vit_jax.errors import UserError
+from vit_jax.lock import lock
 
+_WHERE_DATA_LIE = {"data.archive", "data.dir", "data.download"}
 # Settings that change what is shown or where it runs, never what is learned.
 FREE_SETTINGS = {
     "checkpoint_every",
@@ -36,10 +43,11 @@ FREE_SETTINGS = {
     "log_every",
     "num_devices",
     "parameter_overview",
+    "shard_params",
+    "steps_per_dispatch",
     "tensorboard",
-    "data.archive",
-    "data.dir",
-    "data.download",
+    "data.placement",
+    *_WHERE_DATA_LIE,
 }
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 
@@ -59,16 +67,45 @@ class RunFolder:
         Raises:
           UserError: it cannot.
         """
-        probe = self.path / f".write_test_{os.getpid()}"
         try:
             self.figures.mkdir(parents=True, exist_ok=True)
-            probe.write_text("")
-            probe.unlink()
+            with tempfile.TemporaryFile(dir=self.path):
+                pass
         except OSError as error:
             raise UserError(
                 f"The run folder {self.path} cannot be written to "
                 f"({error.strerror}); give another --workdir."
             ) from None
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Creates the folder and keeps other trainings out of it.
+
+        The kernel frees the lock when the process ends, however it ends. Of several
+        processes the first one holds it for all.
+
+        Raises:
+          UserError: as `create` does; or another training is going on here; or other
+            processes of this one do not see the same folder.
+        """
+        with contextlib.ExitStack() as stack:
+
+            def enter() -> None:
+                self.create()
+                if distributed.is_first():
+                    stack.enter_context(lock(self.path / "lock.json"))
+
+            distributed.run_on_all(enter)
+            owner = distributed.first_decides(lambda: self.read("lock"))
+            distributed.run_on_all(lambda: self._require_shared(owner))
+            yield
+
+    def _require_shared(self, owner: dict[str, Any]) -> None:
+        if not self.has("lock") or self.read("lock") != owner:
+            raise UserError(
+                f"{self.path} on {platform.node()} is not the folder that the first "
+                f"process uses on {owner['host']}; give a --workdir that all share."
+            )
 
     def require_same(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
         """Refuses to continue a run of other settings or other data; writes nothing.
@@ -98,8 +135,24 @@ class RunFolder:
                 "give another --workdir, the same settings, or --resume_with_changes."
             )
 
+    def require_same_start(
+        self, config: ConfigDict, dataset: dict[str, Any], resume_with_changes: bool
+    ) -> None:
+        """Refuses processes of one training that do not agree what it is.
+
+        Raises:
+          UserError: names each key that differs, on all processes.
+        """
+        own = {"--resume_with_changes": resume_with_changes, "dataset": dataset}
+        settings = flatten(_as_json(config.to_dict() | own))
+        distributed.require_same(
+            {key: value for key, value in settings if key not in _WHERE_DATA_LIE}
+        )
+
     def start(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
         """Writes config.json and dataset.json, adds this start to environment.json."""
+        if not distributed.is_first():
+            return
         self.write("config", config.to_dict())
         self.write("dataset", dataset)
         environment = describe_environment()
@@ -141,6 +194,8 @@ class RunFolder:
 
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; raises as `write` does."""
+        if not distributed.is_first():
+            return
         line = json.dumps(_as_json(record)) + "\n"
         with (
             self._report_failure(self._metrics),
@@ -149,6 +204,8 @@ class RunFolder:
             file.write(line)
 
     def _replace(self, file: pathlib.Path, text: str) -> None:
+        if not distributed.is_first():
+            return
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         with self._report_failure(file):
             temporary.write_text(text, encoding="utf-8")

@@ -14,10 +14,12 @@ class Journal:
     Attributes:
       evaluations: {"step", "accuracy", "loss"} of each evaluation on "val", in order.
       train_seconds: see `TrainLog.seconds`.
+      compile_seconds: wall-clock time of compiling the train steps, over all starts.
     """
 
     evaluations: list[dict[str, float]] = dataclasses.field(default_factory=list)
     train_seconds: float = 0.0
+    compile_seconds: float = 0.0
 
     def add_evaluation(self, step: int, scores: dict[str, float]) -> bool:
         """Takes {"accuracy", "loss"} and says whether they are the best so far."""

@@ -6,18 +6,20 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
 
+from vit_jax import distributed
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
 from vit_jax.progress import Progress
 
 
 class TrainLog:
-    """Collects the metrics of each step and writes their means, two steps late.
+    """Collects the metrics of each step and writes their means, two dispatches late.
 
     Asking the device for a number waits until it is there. So an interval is fetched
-    only after two steps of the next one have been handed to the device, which never
-    stands idle.
+    only after two dispatches of the next one have been handed to the device, which
+    never stands idle.
 
     Attributes:
       seconds: wall-clock time of training so far, without compilation, evaluation and
@@ -46,11 +48,12 @@ class TrainLog:
         """Training goes on from now."""
         self._mark = time.monotonic()
 
-    def add(self, step: int, metrics: Any) -> None:
-        """Takes the device's scalars of the step that makes `step` steps done.
+    def add(self, step: int, metrics: dict[str, Any]) -> None:
+        """Takes the device's metrics of the dispatch that makes `step` steps done.
 
-        Waits for the step two before: that is ahead enough for the device never to
-        wait, and not so far that signals are answered and progress shown minutes late.
+        Each is an array with an element for each step. Waits for the dispatch two
+        before: that is ahead enough for the device never to wait, and not so far that
+        signals are answered and progress shown minutes late.
         """
         self._current.append((step, metrics))
         if len(self._current) > 2:
@@ -60,7 +63,7 @@ class TrainLog:
         self._progress.update(step)
 
     def end_interval(self) -> None:
-        """Closes the interval; it is written two steps later."""
+        """Closes the interval; it is written two dispatches later."""
         self._write_previous()
         self._previous, self._current = self._current, []
 
@@ -91,19 +94,20 @@ class TrainLog:
         interval, self._previous = self._previous, []
         if not interval:
             return
-        step_metrics = jax.device_get([metrics for _, metrics in interval])
+        parts = jax.device_get([metrics for _, metrics in interval])
         # Only now is the interval known to be done: the host runs ahead.
         now = time.monotonic()
         seconds, self._mark = now - self._mark, now
         self.seconds += seconds
-        first, last = interval[0][0], interval[-1][0]
-        means = {
-            name: float(sum(m[name] for m in step_metrics) / len(step_metrics))
-            for name in step_metrics[0]
+        each = {
+            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
         }
+        means = {name: float(values.mean(dtype=float)) for name, values in each.items()}
         # The rate at the interval's end rather than its mean: it is a setting.
-        means["learning_rate"] = float(step_metrics[-1]["learning_rate"])
-        means["step_seconds"] = seconds / len(interval)
+        means["learning_rate"] = float(each["learning_rate"][-1])
+        num_steps, last = len(each["loss"]), interval[-1][0]
+        first = last - num_steps + 1
+        means["step_seconds"] = seconds / num_steps
         means["epoch_seconds"] = means["step_seconds"] * self._steps_per_epoch
         means["images_per_second"] = self._batch_size / means["step_seconds"]
         record = {"step": last, "split": "train", **means, "seconds": self.seconds}
@@ -120,12 +124,16 @@ class TrainLog:
             )
 
 
-def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None]:
+def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | None:
     """A function (step, scalars) that writes TensorBoard files under `path`.
+
+    None on all processes but the first.
 
     Raises:
       UserError: TensorFlow or TensorBoard is not installed.
     """
+    if not distributed.is_first():
+        return None
     try:
         from clu import metric_writers
 

@@ -3,11 +3,16 @@
     python -m vit_jax.main --config=configs/vit_digits.py --workdir=runs/digits
     python -m vit_jax.main --config=configs/vit_cifar.py --workdir=runs/vit \\
         --config.batch_size=256 --config.seed=1
+
+On several hosts, the same command on each, with a workdir that all of them share, and
+--distributed under SLURM, Open MPI, Kubernetes or Cloud TPU; elsewhere, on host I of N,
+--coordinator_address=FIRST_HOST:PORT --num_processes=N --process_id=I, from 0.
 """
 
 import argparse
 from collections.abc import Sequence
 
+from vit_jax import distributed
 from vit_jax.commands import run_command
 from vit_jax.config import (
     apply_overrides,
@@ -16,6 +21,12 @@ from vit_jax.config import (
     load_config_file,
 )
 from vit_jax.errors import UserError
+
+_PROCESS_FLAGS = {
+    "coordinator_address": "HOST:PORT",
+    "num_processes": "N",
+    "process_id": "I",
+}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -35,7 +46,23 @@ def main(arguments: Sequence[str]) -> None:
         help="resume although the settings differ from the folder's",
     )
     parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="record a few dispatches of training in WORKDIR/profile",
+    )
+    parser.add_argument(
         "--list_keys", action="store_true", help="print every setting and its default"
+    )
+    for name, metavar in _PROCESS_FLAGS.items():
+        parser.add_argument(f"--{name}", metavar=metavar, help="see above")
+    parser.add_argument(
+        "--distributed", action="store_true", help="ask the cluster for these three"
+    )
+    parser.add_argument(
+        "--startup_timeout_seconds",
+        metavar="N",
+        default="300",
+        help="how long the processes wait for each other to start (%(default)s)",
     )
     options, overrides = parser.parse_known_args(arguments)
     if options.list_keys:
@@ -50,13 +77,17 @@ def main(arguments: Sequence[str]) -> None:
                 f"--{name} is missing; a full command is python -m vit_jax.main "
                 "--config=configs/vit_digits.py --workdir=runs/digits."
             )
+    _start_processes(options)
 
     # Imported late: a mistake above is reported in a tenth of a second.
     from vit_jax.progress import say
     from vit_jax.train import train_and_evaluate
 
     results = train_and_evaluate(
-        config, options.workdir, resume_with_changes=options.resume_with_changes
+        config,
+        options.workdir,
+        resume_with_changes=options.resume_with_changes,
+        profile=options.profile,
     )
     test = results["test"]
     say(
@@ -64,6 +95,37 @@ def main(arguments: Sequence[str]) -> None:
         f"(step {results['best_step']}, selected on {results['selected_on']}); "
         f"{results['train_seconds']:.1f} s of training; results in {options.workdir}"
     )
+
+
+def _start_processes(options: argparse.Namespace) -> None:
+    """Connects with the other processes, if the flags say that there are any."""
+    given = {name: getattr(options, name) for name in _PROCESS_FLAGS}
+    missing = [f"--{name}" for name, value in given.items() if value is None]
+    if options.distributed and len(missing) < len(given):
+        raise UserError(
+            "--distributed asks the cluster for the address, number and id of the "
+            "processes; give these, or --distributed, not both."
+        )
+    if not options.distributed and 0 < len(missing) < len(given):
+        raise UserError(
+            f"{' and '.join(missing)} is missing; several processes need all of "
+            f"{', '.join(f'--{name}' for name in given)}."
+        )
+    if options.distributed or not missing:
+        distributed.start(
+            given["coordinator_address"],
+            _whole_number("num_processes", given["num_processes"]),
+            _whole_number("process_id", given["process_id"]),
+            timeout_seconds=_whole_number(
+                "startup_timeout_seconds", options.startup_timeout_seconds
+            ),
+        )
+
+
+def _whole_number(name: str, text: str | None) -> int | None:
+    if text is not None and not text.isdecimal():
+        raise UserError(f"--{name} is {text}, but must be a whole number.")
+    return None if text is None else int(text)
 
 
 if __name__ == "__main__":

@@ -5,22 +5,37 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from vit_jax import distributed
 from vit_jax.errors import UserError
 
 
 def make_mesh(num_devices: int = 0) -> Mesh:
     """A mesh of one axis, "data", over the first `num_devices` devices (0: all).
 
+    With several processes these are equally many from each, the first of each.
+
     Raises:
-      UserError: there are fewer devices than that.
+      UserError: there are fewer devices than that, or they cannot be divided so.
     """
-    devices = jax.devices()
+    devices, num_processes = jax.devices(), jax.process_count()
     if num_devices > len(devices):
         raise UserError(
             f"config.num_devices is {num_devices}, but JAX sees {len(devices)} "
             f"({devices[0].platform}); ask for that many or fewer, or 0 for all."
         )
-    devices = devices[: num_devices or len(devices)]
+    if num_devices % num_processes:
+        raise UserError(
+            f"config.num_devices is {num_devices}, but {num_processes} processes have "
+            "to use equally many devices; give a multiple of that, or 0 for all."
+        )
+    num_devices = num_devices or len(devices)
+    devices = [
+        device
+        for index in range(num_processes)
+        for device in [d for d in devices if d.process_index == index][
+            : num_devices // num_processes
+        ]
+    ]
     # linen's parameters know nothing of JAX's default, explicit axes.
     return jax.make_mesh(
         (len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices
@@ -37,6 +52,36 @@ def split_batch(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec("data"))
 
 
+def split_batches(mesh: Mesh) -> NamedSharding:
+    """The second axis in equal parts over the devices; the first one is the step."""
+    return NamedSharding(mesh, PartitionSpec(None, "data"))
+
+
+def split_state(mesh: Mesh, state: Any) -> Any:
+    """Each large array of a training state in equal parts over the devices.
+
+    As in ZeRO (Rajbhandari et al., 2020) and FSDP: XLA gathers a parameter where it is
+    used, and each device keeps and updates its own part only. The largest axis that the
+    number of devices divides is cut; an array without one, or with fewer than 1,024
+    elements, stays whole on each.
+
+    Args:
+      state: pytree of arrays or ShapeDtypeStructs.
+
+    Returns:
+      The same pytree with shardings for leaves.
+    """
+
+    def sharding(leaf):
+        divisible = [n if n % mesh.size == 0 else 0 for n in leaf.shape]
+        if leaf.size < 1024 or not any(divisible):
+            return replicated(mesh)
+        axis = divisible.index(max(divisible))
+        return NamedSharding(mesh, PartitionSpec(*[None] * axis, "data"))
+
+    return jax.tree.map(sharding, state)
+
+
 def check_batch_size(batch_size: int, num_parts: int) -> None:
     """Refuses a training batch that cannot be cut into equal parts.
 
@@ -51,7 +96,8 @@ def check_batch_size(batch_size: int, num_parts: int) -> None:
         near = [str(size) for size in (below, below + num_parts) if size]
         raise UserError(
             f"config.batch_size is {batch_size}, but must be a multiple of {num_parts} "
-            f"(devices times accumulation steps); use {' or '.join(near)}."
+            f"(devices of all processes times accumulation steps); use "
+            f"{' or '.join(near)}."
         )
 
 
@@ -59,10 +105,16 @@ def fits(num_bytes: int, mesh: Mesh) -> bool:
     """Whether half the memory of each device would hold `num_bytes`.
 
     The other half is for parameters and activations. Devices that do not tell their
-    memory's size, such as CPUs, hold whatever the host does.
+    memory's size, such as CPUs, hold whatever the host does. With several processes,
+    the first one's devices decide for all.
     """
-    limits = [(d.memory_stats() or {}).get("bytes_limit") for d in mesh.local_devices]
-    return all(limit is None or num_bytes <= limit // 2 for limit in limits)
+
+    def fits_here() -> bool:
+        stats = [device.memory_stats() or {} for device in mesh.local_devices]
+        limits = [one.get("bytes_limit") for one in stats]
+        return all(limit is None or num_bytes <= limit // 2 for limit in limits)
+
+    return distributed.first_decides(fits_here)
 
 
 def put(tree: Any, sharding: NamedSharding) -> Any:

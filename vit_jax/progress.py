@@ -7,9 +7,16 @@ from typing import Any
 
 import tqdm
 
+from vit_jax import distributed
+
 
 def say(text: str) -> None:
-    """Prints to standard output at once; a reader who left (`| head`) is no error."""
+    """Prints to standard output at once; a reader who left (`| head`) is no error.
+
+    Of several processes only the first prints.
+    """
+    if not distributed.is_first():
+        return
     try:
         print(text, flush=True)
     except OSError:
@@ -20,19 +27,20 @@ def say(text: str) -> None:
 class Progress:
     """Shows steps done, the newest metrics and the time left, on standard error.
 
-    A closed pipe or a terminal that goes away ends the display, never the training.
+    A closed pipe or a terminal that goes away ends the display, never the training. Of
+    several processes only the first shows anything.
     """
 
     def __init__(self, total_steps: int, first_step: int = 0):
         self._first, self._total = first_step, total_steps
         self._start = time.monotonic()
-        self._open = True
+        self._open = distributed.is_first()
         self._bar = tqdm.tqdm(
             total=total_steps,
             initial=first_step,
             unit="step",
             dynamic_ncols=True,
-            disable=not sys.stderr.isatty(),
+            disable=not (self._open and sys.stderr.isatty()),
         )
 
     def update(self, step: int) -> None:
@@ -53,9 +61,10 @@ class Progress:
         left = tqdm.tqdm.format_interval(seconds_per_step * (self._total - step))
         self.line(f"step {step}/{self._total}: {text}, {left} left")
 
-    def line(self, text: str) -> None:
-        """A line that stays."""
-        self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
+    def line(self, text: str | None) -> None:
+        """A line that stays; None: none."""
+        if text is not None:
+            self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
 
     def close(self) -> None:
         """Leaves the bar as it stands."""

@@ -1,8 +1,12 @@
 """SIGTERM and Ctrl-C as a question the training loop asks between two steps."""
 
+import collections
 import os
 import signal
 import threading
+from collections.abc import Callable
+
+from vit_jax import distributed
 
 
 class Interrupted(Exception):
@@ -26,11 +30,14 @@ class StopSignals:
     """Context in which the first signal is remembered and a second ends the process.
 
     Attributes:
-      received: number of the first signal, or None.
+      received: number of the first signal this process got, or None.
     """
 
     def __init__(self):
         self.received: int | None = None
+        self._answers: collections.deque[Callable | None] = collections.deque(
+            2 * [None]
+        )
         self._previous = {}
 
     def _handle(self, number, frame):
@@ -39,6 +46,19 @@ class StopSignals:
             # checkpoints before it stay as they are.
             os._exit(128 + number)
         self.received = number
+
+    def agreed(self, *, ask: bool) -> int | None:
+        """The signal to stop for, or None; the same at the same call on all processes.
+
+        Several processes ask each other only where `ask` is true, at the end of a
+        logging interval for example, and use the answer two calls later, when it is
+        there without waiting.
+        """
+        if not distributed.is_started():
+            return self.received
+        self._answers.append(distributed.start_max(self.received or 0) if ask else None)
+        wait_for_answer = self._answers.popleft()
+        return wait_for_answer() or None if wait_for_answer else None
 
     def __enter__(self):
         # Python delivers signals to the main thread only; elsewhere (a notebook's

@@ -125,6 +125,40 @@ def train_step(
     return TrainState(step + 1, params, batch_stats, ema, opt_state), metrics
 
 
+def train_steps(
+    state: TrainState,
+    split: tuple[UInt8[Array, "n h w c"], Int[Array, " n"]] | None,
+    batches: dict[str, Array],
+    root_key: Key[Array, ""],
+    lr_scale: Float[Array, ""],
+    *,
+    train_step: Callable,
+) -> tuple[TrainState, dict[str, Float[Array, " num_steps"]]]:
+    """Several optimizer steps, one after another, as one program.
+
+    Args:
+      split: images and labels that "indices" point into; None where the batches hold
+        their own.
+      batches: as `train_step` takes them, or only "indices" and "epochs" with a
+        split; each array has one axis more in front, the step.
+      train_step: `train_step` with its keywords bound.
+
+    Returns:
+      The last state, and the metrics of each step.
+    """
+
+    def step(state, batch):
+        if split is not None:
+            batch = take_batch(*split, **batch)
+        return train_step(state, batch, root_key, lr_scale)
+
+    if len(batches["indices"]) > 1:
+        return jax.lax.scan(step, state, batches)
+    # No loop of one turn: see `mean_gradients` on convolutions in loops.
+    state, metrics = step(state, jax.tree.map(lambda x: x[0], batches))
+    return state, jax.tree.map(lambda x: x[None], metrics)
+
+
 def mean_gradients(
     state: TrainState,
     batch: dict[str, Array],

@@ -1,9 +1,10 @@
 """The only training loop."""
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable
-from typing import Any
+import time
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
@@ -11,17 +12,18 @@ from clu import parameter_overview
 from jaxtyping import Array
 from ml_collections import ConfigDict
 
-from vit_jax import data, evaluate, models, report, steps
+from vit_jax import data, dispatch, distributed, evaluate, models, report, steps
 from vit_jax import mesh as meshes
 from vit_jax.checkpoint import Checkpoints
 from vit_jax.config import check_config
-from vit_jax.data import batches
 from vit_jax.experiment import Experiment, make_experiment, summarize
+from vit_jax.feed import Feed
 from vit_jax.figures import style
 from vit_jax.folder import RunFolder
 from vit_jax.journal import Journal
 from vit_jax.logs import TrainLog, tensorboard_writer
 from vit_jax.metrics import classification
+from vit_jax.profile import Profiler
 from vit_jax.progress import Progress, say
 from vit_jax.signals import Interrupted, StopSignals
 
@@ -31,6 +33,7 @@ def train_and_evaluate(
     workdir: str | os.PathLike,
     *,
     resume_with_changes: bool = False,
+    profile: bool = False,
 ) -> dict[str, Any]:
     """Trains what `config` describes, or resumes it, and scores the best checkpoint.
 
@@ -41,6 +44,7 @@ def train_and_evaluate(
     Args:
       workdir: the run's folder; see `vit_jax.folder`.
       resume_with_changes: go on although the folder's config differs.
+      profile: also record a few dispatches into the folder, under profile/.
 
     Returns:
       The content of results.json.
@@ -50,13 +54,23 @@ def train_and_evaluate(
         Or the loss is not finite.
       Interrupted: a signal came; the state is saved.
     """
-    check_config(config)
+    distributed.run_on_all(lambda: check_config(config))
     folder = RunFolder(workdir)
-    folder.create()
-    experiment = make_experiment(config, data.load(config.data))
+    with folder.locked():
+        return _train_and_evaluate(config, folder, resume_with_changes, profile)
+
+
+def _train_and_evaluate(
+    config: ConfigDict, folder: RunFolder, resume_with_changes: bool, profile: bool
+) -> dict[str, Any]:
+    experiment = distributed.run_on_all(
+        lambda: make_experiment(config, data.load(config.data))
+    )
     dataset = evaluate.describe_dataset(experiment.splits)
+    folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
         folder.require_same(experiment.config, dataset)
+    profiler = Profiler(folder.path / "profile") if profile else None
     with StopSignals() as signals, Checkpoints(folder.checkpoints) as checkpoints:
         state, journal = _restore_or_init(experiment, checkpoints)
         # Only now is it known that the state fits the settings.
@@ -64,14 +78,22 @@ def train_and_evaluate(
         say(summarize(experiment, models.count_params(state.params)))
         if config.parameter_overview:
             say(parameter_overview.get_parameter_overview(state.params))
-        if _is_finished(experiment, journal, int(state.step)) and folder.has("results"):
-            results = folder.read("results")
+        if _is_finished(experiment, journal, int(state.step)):
+            results = distributed.first_decides(
+                lambda: folder.read("results") if folder.has("results") else {}
+            )
             if results.get("num_steps") == int(state.step):
                 return results
         folder.forget_metrics_after(int(state.step))
-        state = _train(experiment, folder, checkpoints, signals, state, journal)
+        if not _is_finished(experiment, journal, int(state.step)):
+            with dispatch.explain_out_of_memory(experiment.config):
+                loop = _Loop(experiment, folder, checkpoints, state, journal)
+                loop.run(signals, profiler)
+                state = loop.state
         results = _score_best(experiment, checkpoints, state, journal)
     folder.write("results", results)
+    if not distributed.is_first():
+        return results
     for name, figure in report.draw_history(
         folder.read_metrics(), folder.path.name
     ).items():
@@ -98,132 +120,133 @@ def _is_finished(experiment: Experiment, journal: Journal, step: int) -> bool:
     return step >= plan.total_steps or (may_stop and journal.should_stop(rule))
 
 
-def _compile_step(
-    experiment: Experiment, state: steps.TrainState, *arguments: Any
-) -> Callable:
-    """The train step, compiled for these arguments; the old state's memory is reused.
+class _Loop:
+    """Training from a state to the last step, with evaluations and checkpoints."""
 
-    The function returned takes (state, split, batch, root_key, lr_scale). `split` is
-    (images, labels) of the whole training split on the device, and `batch` then holds
-    "indices" and "epochs" only; or None, and `batch` is whole.
-    """
-
-    def step(state, split, batch, root_key, lr_scale):
-        if split is not None:
-            batch = steps.take_batch(*split, **batch)
-        return experiment.train_step(state, batch, root_key, lr_scale)
-
-    whole = meshes.replicated(experiment.mesh)
-    parts = meshes.split_batch(experiment.mesh)
-    jitted = jax.jit(
-        step,
-        in_shardings=(whole, whole, parts, whole, whole),
-        out_shardings=whole,
-        donate_argnums=0,
-    )
-    return jitted.lower(state, *arguments).compile()
-
-
-def _train(
-    experiment: Experiment,
-    folder: RunFolder,
-    checkpoints: Checkpoints,
-    signals: StopSignals,
-    state: steps.TrainState,
-    journal: Journal,
-) -> steps.TrainState:
-    """The loop: from `state` to the last step, with evaluations and checkpoints."""
-    config, plan, train = experiment.config, experiment.plan, experiment.splits["train"]
-    whole = meshes.replicated(experiment.mesh)
-    parts = meshes.split_batch(experiment.mesh)
-    step = int(state.step)
-    if _is_finished(experiment, journal, step):
-        return state
-    on_device = meshes.fits(train.images.nbytes, experiment.mesh)
-
-    def batch_at(step: int) -> dict[str, Array]:
-        indices = batches.train_indices(
-            len(train), config.batch_size, config.seed, step
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: RunFolder,
+        checkpoints: Checkpoints,
+        state: steps.TrainState,
+        journal: Journal,
+    ):
+        self.state, self._step = state, int(state.step)
+        self._experiment, self._folder = experiment, folder
+        self._checkpoints, self._journal = checkpoints, journal
+        config, plan = experiment.config, experiment.plan
+        self._feed = Feed(experiment.splits["train"], config, experiment.mesh)
+        most = dispatch.steps_per_dispatch(config, plan)
+        self._dispatches = list(dispatch.plan_dispatches(plan, self._step, most))
+        whole = meshes.replicated(experiment.mesh)
+        # Not device_put: of several processes, each has to make its own copy.
+        copy = jax.jit(lambda key: key, out_shardings=whole)
+        self._root_key = copy(experiment.root_key)
+        start, sizes = time.monotonic(), {size for _, size in self._dispatches}
+        self._train_steps = dispatch.compile_steps(
+            experiment, state, self._root_key, self._feed, sizes
         )
-        epochs = batches.train_epochs(len(train), config.batch_size, step)
-        batch = {"indices": indices, "epochs": epochs}
-        if not on_device:
-            batch |= {"images": train.images[indices], "labels": train.labels[indices]}
-        return meshes.put(batch, parts)
+        seconds = time.monotonic() - start
+        say(f"compiled in {seconds:.1f} s, {max(self._train_steps)} step(s) a dispatch")
+        journal.compile_seconds += seconds
+        self._progress = Progress(plan.total_steps, self._step)
+        write_scalars = None
+        if config.tensorboard:
+            write_scalars = tensorboard_writer(str(folder.path / "tensorboard"))
+        self._log = TrainLog(
+            folder,
+            self._progress,
+            batch_size=config.batch_size,
+            steps_per_epoch=plan.steps_per_epoch,
+            seconds=journal.train_seconds,
+            write_scalars=write_scalars,
+        )
 
-    def put_scale() -> Array:
-        return meshes.put(np.float32(journal.lr_scale(config.schedule)), whole)
+    def run(self, signals: StopSignals, profiler: Profiler | None) -> None:
+        """Ends with the last step's state in `state`, evaluated and saved.
 
-    write_scalars = None
-    if config.tensorboard:
-        write_scalars = tensorboard_writer(str(folder.path / "tensorboard"))
-    split = meshes.put((train.images, train.labels), whole) if on_device else None
-    root_key = jax.device_put(experiment.root_key, whole)
-    lr_scale = put_scale()
-    train_step = _compile_step(
-        experiment, state, split, batch_at(step), root_key, lr_scale
-    )
-    progress = Progress(plan.total_steps, step)
-    log = TrainLog(
-        folder,
-        progress,
-        batch_size=config.batch_size,
-        steps_per_epoch=plan.steps_per_epoch,
-        seconds=journal.train_seconds,
-        write_scalars=write_scalars,
-    )
-
-    def save(accuracy: float | None = None, loss: float | None = None) -> None:
-        journal.train_seconds = log.seconds
-        metadata = dataclasses.asdict(journal)
-        checkpoints.save(step, state, metadata=metadata, accuracy=accuracy, loss=loss)
-
-    # Inside, every copy between host and device has to be asked for.
-    with jax.transfer_guard("disallow"):
-        while not _is_finished(experiment, journal, step):
-            if signals.received is not None:
+        Raises:
+          Interrupted: a signal came; the state is saved.
+        """
+        experiment, plan, log = self._experiment, self._experiment.plan, self._log
+        lr_scale, interval_ended = self._put_lr_scale(), True
+        stream = self._feed.stream(self._dispatches)
+        # Inside, every copy between host and device has to be asked for.
+        with contextlib.closing(stream), jax.transfer_guard("disallow"):
+            for size, batches in stream:
+                signal_number = signals.agreed(ask=interval_ended)
+                if signal_number is not None:
+                    self._interrupt(signal_number)
+                if profiler:
+                    self._progress.line(profiler.before_dispatch(self.state))
+                self.state, metrics = self._train_steps[size](
+                    self.state, self._feed.split, batches, self._root_key, lr_scale
+                )
+                before, self._step = self._step, self._step + size
+                log.add(self._step, metrics)
+                passed = self._step // plan.log_every - before // plan.log_every
+                if interval_ended := passed > 0:
+                    log.end_interval()
+                is_last = self._step == plan.total_steps
+                evaluates = is_last or self._step % plan.eval_every == 0
+                if not evaluates and self._step % plan.checkpoint_every:
+                    continue
+                # A loss that is not finite stops here, before it is saved.
                 log.drain()
-                save()
-                checkpoints.wait()
-                progress.close()
-                raise Interrupted(step, signals.received)
-            state, metrics = train_step(
-                state, split, batch_at(step), root_key, lr_scale
-            )
-            step += 1
-            log.add(step, metrics)
-            if step % plan.log_every == 0:
-                log.end_interval()
-            evaluates = step % plan.eval_every == 0 or step == plan.total_steps
-            saves = step % plan.checkpoint_every == 0
-            if not evaluates and not saves:
-                continue
-            # A loss that is not finite stops here, before it is saved.
-            log.drain()
-            scores = {}
-            if evaluates:
-                logits = experiment.score(state.variables, "val")
-                labels = experiment.splits["val"].labels
-                scores = {
-                    "accuracy": classification.accuracy(logits, labels),
-                    "loss": classification.cross_entropy(logits, labels),
-                }
-                is_best = journal.add_evaluation(step, scores)
-                lr_scale = put_scale()
-                log.record(
-                    {"step": step, "split": "val", **scores, "seconds": log.seconds}
-                )
-                progress.line(
-                    f"epoch {step / plan.steps_per_epoch:.4g}: val accuracy "
-                    f"{scores['accuracy']:.2%}, val loss {scores['loss']:.4f}"
-                )
-                saves |= is_best or _is_finished(experiment, journal, step)
-            if saves:
-                save(**scores)
-            log.resume_clock()
-    progress.close()
-    checkpoints.wait()
-    return state
+                if profiler:
+                    self._progress.line(profiler.pause(self.state))
+                if evaluates:
+                    self._evaluate_and_save()
+                    lr_scale = self._put_lr_scale()
+                else:
+                    self._save()
+                if _is_finished(experiment, self._journal, self._step):
+                    break
+                log.resume_clock()
+        self._progress.close()
+        self._checkpoints.wait()
+
+    def _put_lr_scale(self) -> Array:
+        scale = self._journal.lr_scale(self._experiment.config.schedule)
+        return meshes.put(np.float32(scale), meshes.replicated(self._experiment.mesh))
+
+    def _evaluate_and_save(self) -> None:
+        """Scores "val"; saves a new best, the last step and what the plan asks for."""
+        experiment, plan, step = self._experiment, self._experiment.plan, self._step
+        logits = experiment.score(self.state.variables, "val")
+        labels = experiment.splits["val"].labels
+        # Other hosts' CPUs may round otherwise, and too much depends on these.
+        scores = distributed.first_decides(
+            lambda: {
+                "accuracy": classification.accuracy(logits, labels),
+                "loss": classification.cross_entropy(logits, labels),
+            }
+        )
+        is_best = self._journal.add_evaluation(step, scores)
+        self._log.record(
+            {"step": step, "split": "val", **scores, "seconds": self._log.seconds}
+        )
+        self._progress.line(
+            f"epoch {step / plan.steps_per_epoch:.4g}: val accuracy "
+            f"{scores['accuracy']:.2%}, val loss {scores['loss']:.4f}"
+        )
+        is_finished = _is_finished(experiment, self._journal, step)
+        if is_best or is_finished or step % plan.checkpoint_every == 0:
+            self._save(**scores)
+
+    def _save(self, accuracy: float | None = None, loss: float | None = None) -> None:
+        self._journal.train_seconds = self._log.seconds
+        metadata = dataclasses.asdict(self._journal)
+        self._checkpoints.save(
+            self._step, self.state, metadata=metadata, accuracy=accuracy, loss=loss
+        )
+
+    def _interrupt(self, signal_number: int) -> NoReturn:
+        self._log.drain()
+        self._save()
+        self._checkpoints.wait()
+        self._progress.close()
+        raise Interrupted(self._step, signal_number)
 
 
 def _score_best(
@@ -253,6 +276,7 @@ def _score_best(
         "num_steps": int(state.step),
         "num_epochs": round(int(state.step) / experiment.plan.steps_per_epoch, 4),
         "seed": config.seed,
+        "compile_seconds": journal.compile_seconds,
         "train_seconds": journal.train_seconds,
         "images_per_second": num_images / journal.train_seconds,
         "device": device.device_kind,

@@ -1,0 +1,149 @@
+"""Train steps, several at a time: how many, compiled, and whether they fit."""
+
+import contextlib
+import functools
+import math
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+from ml_collections import ConfigDict
+
+from vit_jax import mesh as meshes
+from vit_jax import steps
+from vit_jax.errors import UserError
+from vit_jax.experiment import Experiment, Plan
+from vit_jax.feed import Feed
+
+# On an accelerator a logging interval is one dispatch, up to this many steps: enough to
+# hide the host, and few enough for signals to be answered soon.
+_MAX_STEPS = 100
+
+
+def plan_dispatches(
+    plan: Plan, first_step: int, max_steps: int
+) -> Iterator[tuple[int, int]]:
+    """(first step, number of steps) of each dispatch from `first_step` to the end.
+
+    No dispatch goes past an evaluation, a checkpoint or the end. Those between two such
+    points are as equal as can be: each size is compiled for itself.
+    """
+    step, points = first_step, (plan.eval_every, plan.checkpoint_every)
+    while step < plan.total_steps:
+        left = min(plan.total_steps - step, *(n - step % n for n in points))
+        size = math.ceil(left / math.ceil(left / max_steps))
+        yield step, size
+        step += size
+
+
+def steps_per_dispatch(config: ConfigDict, plan: Plan) -> int:
+    """The setting, or what suits the device.
+
+    On CPU one: there a dispatch costs microseconds, and XLA (JAX 0.10) runs a
+    convolution inside a loop some 40 times slower.
+    """
+    if config.steps_per_dispatch:
+        return config.steps_per_dispatch
+    return 1 if jax.default_backend() == "cpu" else min(plan.log_every, _MAX_STEPS)
+
+
+def compile_steps(
+    experiment: Experiment,
+    state: steps.TrainState,
+    root_key: Key[Array, ""],
+    feed: Feed,
+    sizes: Iterable[int],
+) -> dict[int, Callable]:
+    """`steps.train_steps`, compiled for each number of steps in `sizes`.
+
+    The functions take (state, feed.split, batches, root_key, lr_scale); the old state's
+    memory is reused for the new one.
+
+    Raises:
+      UserError: the step does not fit into the device's memory.
+    """
+    whole = meshes.replicated(experiment.mesh)
+    shardings = jax.tree.map(lambda x: x.sharding, state)
+    jitted = jax.jit(
+        functools.partial(steps.train_steps, train_step=experiment.train_step),
+        out_shardings=(shardings, whole),
+        donate_argnums=0,
+    )
+    lr_scale = jax.ShapeDtypeStruct((), jnp.float32, sharding=whole)
+    compiled = {}
+    for size in sizes:
+        arguments = (state, feed.split, feed.shapes(size), root_key, lr_scale)
+        compiled[size] = jitted.lower(*arguments).compile()
+        _require_memory(compiled[size], experiment)
+    return compiled
+
+
+def _require_memory(compiled: Any, experiment: Experiment) -> None:
+    """Refuses a step that needs more memory than is free; XLA would only abort."""
+    sizes, device = compiled.memory_analysis(), experiment.mesh.local_devices[0]
+    free = _free_bytes(device)
+    if sizes is None or free is None:
+        return
+    new = sizes.output_size_in_bytes - sizes.alias_size_in_bytes
+    needed = sizes.temp_size_in_bytes + max(0, new)
+    if device.platform == "cpu":  # its devices share one memory
+        needed *= len(experiment.mesh.local_devices)
+    if needed > free:
+        raise _out_of_memory(experiment.config, experiment.mesh.size, needed, free)
+
+
+def _free_bytes(device: jax.Device) -> int | None:
+    """Free memory of an accelerator, or of the host for a CPU; None if unknown."""
+    stats = device.memory_stats() or {}
+    if "bytes_limit" in stats:
+        return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
+    try:
+        text = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:
+        return None
+    found = re.search(r"MemAvailable: *(\d+) kB", text)
+    return int(found[1]) * 1024 if found else None
+
+
+def _out_of_memory(
+    config: ConfigDict, num_devices: int, needed: int, free: int
+) -> UserError:
+    share, slices = free / needed, config.optim.accumulate_steps
+    smaller = int(config.batch_size * share) // (num_devices * slices)
+    advice = ["a smaller model"]
+    if smaller:
+        advice = [f"config.batch_size={smaller * num_devices * slices}"]
+    per_device = config.batch_size // num_devices
+    finer = [n for n in range(slices + 1, per_device + 1) if per_device % n == 0]
+    if fitting := [n for n in finer if n * share >= slices]:
+        advice.append(f"config.optim.accumulate_steps={fitting[0]}")
+    return UserError(
+        f"A training step of {config.batch_size} images needs about "
+        f"{needed / 1e9:,.2f} GB of free memory, but {free / 1e9:,.2f} GB are free; "
+        f"try {' or '.join(advice)}."
+    )
+
+
+@contextlib.contextmanager
+def explain_out_of_memory(config: ConfigDict) -> Iterator[None]:
+    """Turns the device's own report of exhausted memory into a sentence.
+
+    Raises:
+      UserError: it was exhausted.
+    """
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        asked = re.search(r"allocate ([\d.]+ ?\w*)", str(error))
+        raise UserError(
+            f"The device's memory is exhausted{f' ({asked[0]})' if asked else ''} with "
+            f"config.batch_size={config.batch_size} and config.optim.accumulate_steps="
+            f"{config.optim.accumulate_steps}; halve the first or double the second, "
+            "and rerun the same command."
+        ) from error

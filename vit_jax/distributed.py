@@ -1,0 +1,318 @@
+"""Several processes as one run: they start together, agree, and end together.
+
+All of them run the same program, and a computation on the mesh waits for all. So what
+depends on a clock, a signal or the file system is decided by one of them for all. With
+a single process everything here is as good as absent.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import re
+import selectors
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from vit_jax.errors import UserError
+from vit_jax.roll_call import roll_call
+
+# JAX is imported inside the functions: the commands import this module before they
+# know whether there is anything to compute.
+
+T = TypeVar("T")
+_HEARTBEAT_SECONDS = 60  # after which JAX gives up a host that vanished with its kernel
+_LEAVE_SECONDS = 5  # enough for processes that fail together
+_GOODBYE = b"goodbye"
+_connections: dict[int, socket.socket] = {}  # to the others, for `_watch` and `leave`
+
+
+def start(
+    coordinator_address: str | None = None,
+    num_processes: int | None = None,
+    process_id: int | None = None,
+    *,
+    timeout_seconds: int = 300,
+) -> None:
+    """Connects this process with the others, before anything else uses JAX.
+
+    Args:
+      coordinator_address: HOST:PORT of process 0, with a port that is free there. None:
+        all three are what SLURM, Open MPI, Kubernetes or Cloud TPU say.
+
+    Raises:
+      UserError: processes that did not start within the time, by their ids; or hosts
+        with different numbers of devices.
+    """
+    import jax
+
+    local_device_ids = None
+    if coordinator_address is None:
+        coordinator_address, num_processes, process_id, local_device_ids = _detect(
+            timeout_seconds
+        )
+    if not re.fullmatch(r".+:\d+", coordinator_address):
+        raise UserError(
+            f"--coordinator_address is {coordinator_address}, but must be HOST:PORT."
+        )
+    if not 0 <= process_id < num_processes:
+        raise UserError(
+            f"--process_id is {process_id} and --num_processes {num_processes}; ids "
+            "count from 0 to one below the number of processes."
+        )
+    _connections.update(
+        roll_call(
+            coordinator_address,
+            num_processes,
+            process_id,
+            timeout_seconds=timeout_seconds,
+        )
+    )
+    threading.Thread(target=_watch, daemon=True).start()
+    # JAX would take SIGTERM for itself; `vit_jax.signals` answers it.
+    jax.config.update("jax_enable_preemption_service", False)
+    jax.distributed.initialize(
+        coordinator_address,
+        num_processes,
+        process_id,
+        local_device_ids,
+        initialization_timeout=timeout_seconds,
+        heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
+    )
+    indices = [device.process_index for device in jax.devices()]
+    counts = [indices.count(i) for i in range(num_processes)]
+    if len(set(counts)) > 1:
+        raise UserError(
+            f"The processes have {counts} devices, but must have equally many; hide "
+            "some with CUDA_VISIBLE_DEVICES."
+        )
+    with _gloo_on_standard_error():
+        first_decides(start_max(0))
+
+
+@contextlib.contextmanager
+def _gloo_on_standard_error() -> Iterator[None]:
+    """Gloo, which connects CPUs, tells of its first exchanges on standard output."""
+    sys.stdout.flush()
+    saved = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 1)
+        os.close(saved)
+
+
+def _watch() -> None:
+    """Ends this process, with a sentence, as soon as another one is gone.
+
+    The kernel closes a dead process's connections. JAX would notice a minute later and
+    then abort, with a C++ stack trace and without a name.
+    """
+    with selectors.DefaultSelector() as selector:
+        for process_id, connection in _connections.items():
+            selector.register(connection, selectors.EVENT_READ, process_id)
+        while selector.get_map():
+            for key, _ in selector.select():
+                try:
+                    message = key.fileobj.recv(100)
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    message = b""
+                if message == _GOODBYE:
+                    selector.unregister(key.fileobj)
+                    continue
+                lost = int(message or key.data)
+                if key.data != 0:  # this is process 0, which alone knows all others
+                    _tell_others(b"%d" % lost)
+                with contextlib.suppress(OSError, ValueError):
+                    print(
+                        f"error: process {lost} ended, and no other can go on without "
+                        "it; see its output, and rerun the same commands to resume.",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+                os._exit(1)
+
+
+def _tell_others(message: bytes) -> None:
+    for connection in _connections.values():
+        with contextlib.suppress(OSError):
+            connection.send(message)
+
+
+def _detect(timeout_seconds: int) -> tuple[str, int, int, list[int] | None]:
+    """What `jax.distributed.initialize` would find out by itself."""
+    # Not public; but JAX alone knows these clusters, and tells only as it connects.
+    from jax._src.clusters import ClusterEnv
+
+    try:
+        found = ClusterEnv.auto_detect_unset_distributed_params(
+            os.environ.get("JAX_COORDINATOR_ADDRESS"), *[None] * 4, timeout_seconds
+        )
+    except (RuntimeError, ValueError, LookupError, OSError) as error:
+        found, reason = [None], f": {error}"
+    else:
+        reason = " around this process"
+    if None in found[:3]:
+        raise UserError(
+            "--distributed found no complete SLURM, Open MPI, Kubernetes or Cloud TPU "
+            f"job{reason}; give --coordinator_address=HOST:PORT --num_processes=N "
+            "--process_id=I."
+        )
+    return found
+
+
+def is_started() -> bool:
+    """Whether JAX connects this process with others; imports nothing."""
+    return "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes files and prints."""
+    import jax
+
+    return jax.process_index() == 0
+
+
+def first_decides(function: Callable[[], T]) -> T:
+    """What `function` returns on process 0, which alone calls it: JSON, on all.
+
+    Raises:
+      UserError: `function` raised it; the same on all.
+    """
+    import jax
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    if jax.process_count() == 1:
+        return function()
+    reply = {}
+    if is_first():
+        try:
+            reply = {"value": function()}
+        except UserError as error:
+            reply = {"error": str(error)}
+    text = np.frombuffer(json.dumps(reply).encode(), np.uint8)
+    with jax.transfer_guard("allow"):
+        size = int(multihost_utils.broadcast_one_to_all(np.int32(text.size)))
+        text = multihost_utils.broadcast_one_to_all(np.resize(text, size))
+    reply = json.loads(text.tobytes())
+    if "error" in reply:
+        raise UserError(reply["error"])
+    return reply["value"]
+
+
+def run_on_all(function: Callable[[], T]) -> T:
+    """Calls `function` on process 0 and then on the others.
+
+    So process 0 alone prepares whatever the others then find. `function` must not
+    compute with other processes' devices.
+
+    Raises:
+      UserError: on all processes, if `function` raised it on one.
+    """
+    import jax
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    if jax.process_count() == 1:
+        return function()
+    result = error = None
+    for mine in (is_first(), not is_first()):
+        if mine:
+            try:
+                result = function()
+            except UserError as raised:
+                error = raised
+        with jax.transfer_guard("allow"):
+            failed = multihost_utils.process_allgather(np.bool_(error is not None))
+        if error is not None:
+            raise error
+        if failed.any():
+            ids = ", ".join(map(str, np.flatnonzero(failed)))
+            raise UserError(f"Process {ids} could not start; see its own message.")
+    return result
+
+
+def require_same(settings: dict[str, Any]) -> None:
+    """Refuses processes that were started with other settings than process 0.
+
+    Raises:
+      UserError: on all processes; names each key that differs.
+    """
+    settings = json.loads(json.dumps(settings))
+    expected = first_decides(lambda: settings)
+
+    def compare() -> None:
+        import jax
+
+        changes = [
+            f"{key}: {expected.get(key)!r} there, {settings.get(key)!r} here"
+            for key in sorted(expected.keys() | settings.keys())
+            if expected.get(key) != settings.get(key)
+        ]
+        if changes:
+            raise UserError(
+                f"Process {jax.process_index()} differs from process 0 "
+                f"({'; '.join(changes)}); start all with the same command."
+            )
+
+    run_on_all(compare)
+
+
+@functools.cache
+def _compiled_max() -> tuple[Any, Callable]:
+    import jax
+    from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+    devices = jax.devices()
+    mesh = jax.sharding.Mesh(devices, ("all",), axis_types=(AxisType.Auto,))
+    whole, parts = (
+        NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), ("all",))
+    )
+    return parts, jax.jit(lambda x: x.max(), out_shardings=whole)
+
+
+def start_max(value: int) -> Callable[[], int]:
+    """Starts to find the largest of the processes' values.
+
+    Returns at once with a function that waits for the answer. All processes must call
+    this at the same place among their computations.
+    """
+    import jax
+    import numpy as np
+
+    parts, compiled_max = _compiled_max()
+    with jax.transfer_guard("allow"):
+        values = jax.make_array_from_callback(
+            (jax.device_count(),), parts, lambda _: np.full(1, value, np.int32)
+        )
+        largest = compiled_max(values)
+    return lambda: int(jax.device_get(largest))
+
+
+def leave(status: int) -> None:
+    """Lets the others know that this process ends; at once, if it alone failed.
+
+    JAX would make it wait for them, while they wait for its share of a computation.
+    """
+    if not is_started():
+        return
+    try:
+        if status != 0:
+            from orbax.checkpoint import multihost
+
+            multihost.get_barrier_sync_fn()(
+                key="vit_jax_leave", timeout_ms=1000 * _LEAVE_SECONDS
+            )
+        _tell_others(_GOODBYE)
+    except Exception:  # of several kinds: too late, or somebody is gone
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(status)
