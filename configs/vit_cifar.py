@@ -6,7 +6,9 @@
 (Hassani et al., 2021), Muon for the blocks' matrices and AdamW for the rest, MixUp or
 CutMix on every batch until two thirds of the training are done.
 
-Result: not measured on a GPU yet; experiments/results/ holds what was measured.
+Meant for 95% and more. Result: not measured on a GPU yet. `experiments.search
+--study=flagship` is to choose its settings on the hold-out, and the same with --final
+to test them, beside a ResNet-18 that trains for as long.
 """
 
 from ml_collections import ConfigDict

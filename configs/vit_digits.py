@@ -2,8 +2,9 @@
 
     python -m vit_jax.main --config=configs/vit_digits.py --workdir=runs/digits
 
-Result: 97.49% test accuracy (seed 0, 34 s on 2 shared CPU cores). The settings were
-picked among twelve by test accuracy, so that number is optimistic; see the README.
+Result: 98.14 ± 0.58% test accuracy (seeds 0 to 2; seed 0: 97.49%, 34 s on 2 shared CPU
+cores). Chosen on the hold-out among six settings, experiments/results/
+digits_selection.md; see experiments/results/README.md for how the six came about.
 """
 
 from ml_collections import ConfigDict

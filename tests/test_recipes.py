@@ -43,8 +43,15 @@ POST_NORM = {"batch_size": 64, "optim.name": "adam", **PLAIN}
 # config: parameters, and what the study it follows says.
 RECIPES = {
     "vit_cifar.py": (3_907_786, {"optim.name": "muon", "schedule.name": "linear"}),
+    "vit_cifar_fast.py": (8_834_122, {
+        "optim.name": "muon", "schedule.name": "linear", "batch_size": 1024,
+        "augment.flip": "alternating", "augment.mix_prob": 0.5,
+    }),
     "resnet_cifar.py": (
         RESNET, {"optim.nesterov": True, "augment.flip": "alternating"}
+    ),
+    "resnet_cifar.py:fast": (
+        RESNET, {"optim.learning_rate": 0.4, "schedule.name": "linear"}
     ),
     "vit_192x9.py": (4_028_170, {
         **CROPS, "augment.policy": "randaugment", "augment.randaugment_num_ops": 2,

@@ -54,7 +54,7 @@ def make_eval_step(
 
 def score_split(
     variables: Any,
-    images: UInt8[np.ndarray, "n height width channels"],
+    images: UInt8[np.ndarray | data.Rows, "n height width channels"],
     *,
     eval_step: Callable,
     batch_size: int,

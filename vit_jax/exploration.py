@@ -111,7 +111,7 @@ def compare_splits(
     counts, figures = {}, {}
     for i, name in enumerate(names):
         for other in names[:i]:
-            ours, theirs = splits[name].images, splits[other].images
+            ours, theirs = (np.asarray(splits[k].images) for k in (name, other))
             exact = np.unique(duplicates.exact_duplicates(ours, theirs)[:, 0])
             near, correlation = duplicates.near_duplicates(ours, theirs)
             unequal = ~np.isin(near[:, 0], exact)
@@ -141,7 +141,7 @@ def draw_data(
     """Numbers, and figures by file name, of the images as they are."""
     train = splits["train"]
     mean, std = data.normalization(config.data, train)
-    found = pixels.pixel_statistics(train.images)
+    found = pixels.pixel_statistics(np.asarray(train.images))
     counts = {name: split.count_classes() for name, split in splits.items()}
     first = train.images[rng.integers(len(train))]
     used = "mean {}, std {}".format(

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int, Int32, Key, UInt8
+from jaxtyping import Array, Float32, Int, Int32, Key, UInt8, UInt32
 
 from vit_jax.augment import erase, geometry, mix, policies
 
@@ -40,7 +40,9 @@ def _unchanged(key, image, **_):
     return image
 
 
-def _make_image_operations(config: Any, *, seed: int) -> tuple[Callable, ...]:
+def _make_image_operations(
+    config: Any, *, seed: int | UInt32[Array, ""]
+) -> tuple[Callable, ...]:
     """(crop, flip, policy, erasing), each (key, image, ...) -> image."""
     crop = {
         "pad": partial(
@@ -101,7 +103,7 @@ def make_augment(
     std: Sequence[float],
     num_classes: int,
     mix_until_step: int,
-    seed: int = 0,
+    seed: int | UInt32[Array, ""] = 0,
 ) -> Callable[..., tuple[Array, Array]]:
     """The augmentation that `config.augment` describes, a pure function to jit.
 

@@ -9,7 +9,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int32, Key, Shaped, UInt8
+from jaxtyping import Array, Bool, Int, Int32, Key, Shaped, UInt8, UInt32
 
 _PAD_MODES = {"zero": "constant", "reflect": "reflect", "edge": "edge"}
 
@@ -157,7 +157,7 @@ def alternating_flip(
     *,
     epoch: Int[Array, ""],
     index: Int[Array, ""],
-    seed: int,
+    seed: int | UInt32[Array, ""],
 ) -> UInt8[Array, "h w c"]:
     """Exchanges left and right in every other epoch (Jordan 2024, airbench).
 

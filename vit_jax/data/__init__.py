@@ -12,9 +12,18 @@ from vit_jax.data import (
     from_tfds,
 )
 from vit_jax.data.dataset import Dataset, hold_out
+from vit_jax.data.rows import Rows
 from vit_jax.errors import UserError, did_you_mean
 
-__all__ = ["SOURCES", "STATISTICS", "Dataset", "batches", "load", "normalization"]
+__all__ = [
+    "SOURCES",
+    "STATISTICS",
+    "Dataset",
+    "Rows",
+    "batches",
+    "load",
+    "normalization",
+]
 
 # config.data.source: the function that reads its settings and returns the data's own
 # splits.
@@ -124,17 +133,18 @@ def normalization(
 
 
 def _measure(train: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    # From counts of the 256 levels: exact, and without a float copy of the images.
-    levels = np.arange(256)
-    means, deviations = [], []
-    for channel in range(train.images.shape[-1]):
-        counts = np.zeros(256, np.int64)
-        for images in np.array_split(
-            train.images[..., channel], len(train) // 1024 + 1
-        ):
-            counts += np.bincount(images.ravel(), minlength=256)
-        mean = (levels * counts).sum() / counts.sum()
-        variance = ((levels - mean) ** 2 * counts).sum() / counts.sum()
-        means.append(float(mean / 255))
-        deviations.append(float(variance**0.5 / 255))
-    return tuple(means), tuple(deviations)
+    # From counts of the 256 levels: exact, without a float copy, and in one pass over
+    # images that may lie in a file.
+    levels, channels = np.arange(256), train.images.shape[-1]
+    counts = np.zeros((channels, 256), np.int64)
+    for start in range(0, len(train), 1024):
+        images = train.images[start : start + 1024]
+        for channel in range(channels):
+            counts[channel] += np.bincount(images[..., channel].ravel(), minlength=256)
+    num_pixels = counts.sum(1)
+    mean = counts @ levels / num_pixels
+    variance = [
+        ((levels - m) ** 2 * count).sum() / n
+        for m, count, n in zip(mean, counts, num_pixels, strict=True)
+    ]
+    return tuple((mean / 255).tolist()), tuple((np.sqrt(variance) / 255).tolist())

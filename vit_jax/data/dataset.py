@@ -1,4 +1,4 @@
-"""A labelled set of images in memory, and how one is divided into splits."""
+"""A labelled set of images, and how one is divided into splits."""
 
 import dataclasses
 
@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Int
 
 from vit_jax.data.permutation import HOLD_OUT, TEST_SPLIT, permutation
+from vit_jax.data.rows import Rows
 from vit_jax.errors import UserError
 
 Counts = Int[np.ndarray, "classes"]
@@ -17,7 +18,7 @@ class Dataset:
 
     Attributes:
       images: uint8 [n, height, width, channels], 0 to 255, with 1 (grey) or 3 (RGB)
-        channels.
+        channels. An array, or `Rows` of one that lies in a file.
       labels: int32 [n], indices into `class_names`.
       class_names: all different; a class may have no image here.
 
@@ -27,7 +28,7 @@ class Dataset:
     """
 
     # No shapes here: __post_init__ checks them always, and in words.
-    images: np.ndarray
+    images: np.ndarray | Rows
     labels: np.ndarray
     class_names: tuple[str, ...]
 
@@ -78,6 +79,15 @@ class Dataset:
         """The examples at `indices`, in that order."""
         return Dataset(self.images[indices], self.labels[indices], self.class_names)
 
+    def part(self, indices: Int[np.ndarray, "m"]) -> "Dataset":
+        """As `select`, but images that lie in a file stay there."""
+        images = self.images
+        if isinstance(images, np.memmap):
+            images = Rows(images, np.arange(len(images)))
+        if not isinstance(images, Rows):
+            return self.select(indices)
+        return Dataset(images.part(indices), self.labels[indices], self.class_names)
+
 
 def _draw(
     dataset: Dataset, takes: list[Counts], *, seed: int, purpose: int
@@ -90,7 +100,7 @@ def _draw(
         ends = np.cumsum([take[label] for take in takes])
         for part, piece in zip(drawn, np.split(members[order], ends)[:-1], strict=True):
             part.append(piece)
-    return [dataset.select(np.sort(np.concatenate(part))) for part in drawn]
+    return [dataset.part(np.sort(np.concatenate(part))) for part in drawn]
 
 
 def _in_proportion(counts: Counts, total: int) -> Counts:

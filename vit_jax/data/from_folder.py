@@ -6,10 +6,9 @@ import pathlib
 import unicodedata
 
 import numpy as np
-from tqdm import tqdm
 
 from vit_jax.data.dataset import Dataset, with_test
-from vit_jax.data.image_files import UnreadableImageError, read_image
+from vit_jax.data.decoded import decode_files
 from vit_jax.errors import UserError
 
 _LOGGER = logging.getLogger(__name__)
@@ -22,7 +21,8 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
         path/cat/1.png                               (a fifth of each class is tested)
 
     Files that are no images are named and skipped. Grey, palette and transparent images
-    are converted, and how many is said. Names that begin with a dot are left out.
+    are converted, and how many is said. Names that begin with a dot are left out. A
+    split that is large once decoded lies in a file, see `decoded`.
 
     Args:
       path: the folder.
@@ -31,7 +31,8 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
 
     Raises:
       UserError: no such folder, no classes, an empty class, two classes with one name,
-        splits with different classes, images of different sizes, or one too large.
+        splits with different classes, images of different sizes, or one too large; or
+        the disk is full.
     """
     root = pathlib.Path(path).expanduser()
     if not path or not root.is_dir():
@@ -93,26 +94,17 @@ def _read_split(
         for file in sorted((folder / name).iterdir())
         if file.is_file() and not file.name.startswith(".")
     ]
-    images, labels, first = [], [], None
-    for file, label in tqdm(files, desc=f"Reading {folder}", disable=None):
-        try:
-            image, mode = read_image(file, image_size)
-        except UnreadableImageError as error:
-            _LOGGER.warning("Skipped, no readable image: %s", error)
-            continue
-        first = first or file
-        if images and image.shape != images[0].shape:
-            raise UserError(
-                f"{file} has shape {list(image.shape)}, but {first} has "
-                f"{list(images[0].shape)}; set config.data.image_size to resize all."
-            )
-        images.append(image)
-        labels.append(label)
-        modes[mode] += 1
-    empty = sorted(set(range(len(names))) - set(labels))
+    found = decode_files(
+        [file for file, _ in files], root=folder, image_size=image_size
+    )
+    for reason in found.skipped:
+        _LOGGER.warning("Skipped, no readable image: %s", reason)
+    modes.update(found.modes)
+    labels = np.array([files[index][1] for index in found.kept], np.int32)
+    empty = sorted(set(range(len(names))) - set(labels.tolist()))
     if empty:
         raise UserError(
             f"The class folder {folder / names[empty[0]]} has no readable image; add "
             "some or remove the class."
         )
-    return Dataset(np.stack(images), np.array(labels, np.int32), names)
+    return Dataset(found.images, labels, names)

@@ -1,6 +1,7 @@
 """One image file to one array, for training folders and for prediction alike."""
 
 import pathlib
+import threading
 import warnings
 
 import numpy as np
@@ -13,6 +14,8 @@ from vit_jax.errors import UserError
 MAX_PIXELS = 1 << 26
 # Plain raster formats only: the rest of Pillow's readers stay unused.
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+# Warning filters belong to the whole process, and files are read by many threads.
+_OPENING = threading.Lock()
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
 
 
@@ -38,7 +41,7 @@ def read_image(
       UserError: more than MAX_PIXELS pixels; they are not decoded.
     """
     try:
-        with warnings.catch_warnings():
+        with _OPENING, warnings.catch_warnings():
             # Pillow's own, milder cap, which only warns; ours is checked below.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(path, formats=_FORMATS)

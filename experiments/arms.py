@@ -1,0 +1,141 @@
+"""What `experiments.search` tries: each arm is one change of a study's config."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """A config that is to be chosen.
+
+    Attributes:
+      question: heading of its record.
+      config: the base.
+      arms: {name: (the question it answers, its settings)}, the most telling first.
+      rivals: configs that --final trains beside it.
+      equal_time: whether the rivals train for as long as the config does.
+    """
+
+    question: str
+    config: str
+    arms: Mapping[str, tuple[str, Mapping[str, Any]]]
+    rivals: tuple[str, ...] = ()
+    equal_time: bool = False
+
+
+_BASE = ("The config as it stands.", {})
+
+FLAGSHIP = {
+    "base": _BASE,
+    "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
+    "mimetic": ("Does mimetic initialisation help?",
+                {"model.attention_init": "mimetic"}),
+    "mix_100": ("Should mixing stay on to the end?", {"augment.mix_until": "100%"}),
+    "mix_80": ("Should mixing end later?", {"augment.mix_until": "80%"}),
+    "mix_prob_50": ("Should every batch be mixed?", {"augment.mix_prob": 0.5}),
+    "lr_half": ("Is the rate too high?",
+                {"optim.learning_rate": 5e-4, "optim.muon_learning_rate": 0.01}),
+    "lr_double": ("Is the rate too low?",
+                  {"optim.learning_rate": 2e-3, "optim.muon_learning_rate": 0.04}),
+    "wide_320": ("Does width pay for its time?",
+                 {"model.width": 320, "model.num_heads": 5}),
+    "drop_path_0": ("Is drop path needed?", {"model.drop_path": 0.0}),
+    "attention_dropout_0": ("Is attention dropout needed?",
+                            {"model.attention_dropout": 0.0}),
+    "batch_256": ("Would more, smaller steps be better?", {"batch_size": 256}),
+    "batch_1024": ("Would fewer, larger steps do?", {"batch_size": 1024}),
+    "no_ema": ("Does averaging help?", {"optim.ema_decay": 0.0}),
+    "ema_slow": ("Should the average be longer?", {"optim.ema_decay": 0.998}),
+    "randaugment_5": ("Is the policy too strong?",
+                      {"augment.randaugment_magnitude": 5}),
+    "randaugment_14": ("Is it too weak?", {"augment.randaugment_magnitude": 14}),
+    "trivialaugment": ("Is the simpler policy as good?",
+                       {"augment.policy": "trivialaugment"}),
+    "pad_crop": ("Is a padded crop better than a resized one?",
+                 {"augment.crop": "pad"}),
+    "max_pool_stem": ("Does the stem want max pooling, as in CCT?",
+                      {"model.stem_downsampling": "max_pool"}),
+    "three_conv_stem": ("Does a deeper stem help?", {"model.stem_channels": (64, 128)}),
+    "patch_4": ("How much do 64 tokens lose, and how much time do they save?",
+                {"model.patch_size": 4, "model.stem_channels": (64, 128)}),
+    "mean_pooling": ("Is sequence pooling needed?", {"model.pooling": "mean"}),
+    "qk_norm": ("Does normalising queries and keys help?", {"model.qk_norm": True}),
+    "weight_decay_0.1": ("Is there too little decay?", {"optim.weight_decay": 0.1}),
+    "epochs_100": ("What does half the length lose?", {"num_epochs": 100}),
+    "epochs_150": ("What do three quarters of it lose?", {"num_epochs": 150}),
+    "epochs_300": ("What does half as much again win?", {"num_epochs": 300}),
+}  # fmt: skip
+
+FAST = {
+    "base": _BASE,
+    "epochs_50": ("Do fewer epochs reach 94%?", {"num_epochs": 50}),
+    "epochs_100": ("How far are more epochs?", {"num_epochs": 100}),
+    "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
+    "mimetic": ("Does mimetic initialisation help?",
+                {"model.attention_init": "mimetic"}),
+    "lr_double": ("Is the rate too low?",
+                  {"optim.learning_rate": 2e-3, "optim.muon_learning_rate": 0.04}),
+    "batch_512": ("Would more, smaller steps be better?", {"batch_size": 512}),
+    "no_mixing": ("Is CutMix worth it in so short a training?",
+                  {"augment.cutmix_alpha": 0.0}),
+    "no_policy": ("Is RandAugment?", {"augment.policy": "none"}),
+    "random_flip": ("Does alternating the flip help?", {"augment.flip": "random"}),
+    "width_256": ("Is a narrower model faster to 94%?",
+                  {"model.width": 256, "model.num_heads": 4}),
+    "depth_5": ("Is a shallower one?", {"model.depth": 5}),
+    "tokens_256": ("Are 256 tokens worth their time?",
+                   {"model.patch_size": 2, "model.stem_channels": (64,)}),
+}  # fmt: skip
+
+RESNET = {
+    "base": _BASE,
+    "cutmix": ("Does CutMix on half of the batches help?",
+               {"augment.cutmix_alpha": 1.0, "augment.mix_prob": 0.5}),
+    "erase": ("Does erasing?", {"augment.erase_prob": 0.25}),
+    "batch_512": ("What do larger steps lose?",
+                  {"batch_size": 512, "optim.learning_rate": 0.4}),
+    "no_ema": ("Does averaging help?", {"optim.ema_decay": 0.0}),
+    "random_flip": ("Does alternating the flip help?", {"augment.flip": "random"}),
+    "lr_half": ("Is the rate too high?", {"optim.learning_rate": 0.05}),
+    "epochs_100": ("What does half the length lose?", {"num_epochs": 100}),
+}  # fmt: skip
+
+RESNET_FAST = {
+    "base": _BASE,
+    "epochs_12": ("Do fewer epochs reach 94%?", {"num_epochs": 12}),
+    "epochs_24": ("How far are more epochs?", {"num_epochs": 24}),
+    "lr_half": ("Is the rate too high?", {"optim.learning_rate": 0.2}),
+    "batch_256": ("Would more, smaller steps be better?",
+                  {"batch_size": 256, "optim.learning_rate": 0.2}),
+    "width_32": ("Is a narrower network faster to 94%?", {"model.width": 32}),
+}  # fmt: skip
+
+DIGITS = {
+    "base": _BASE,
+    "lr_1e-3": ("Is the rate too high?", {"optim.learning_rate": 1e-3}),
+    "no_crop": ("Do random crops help?", {"augment.crop": "none"}),
+    "dropout": ("Does dropout?", {"model.dropout": 0.1}),
+    "learned_positions": ("Must positions be given?",
+                          {"model.position_embedding": "learned"}),
+    "patch_stem": ("Is the convolutional stem needed?", {"model.stem": "patch"}),
+}  # fmt: skip
+
+STUDIES = {
+    "flagship": Study(
+        "The best ViT in 8 minutes on one GPU", "configs/vit_cifar.py", FLAGSHIP,
+        rivals=("configs/resnet_cifar.py",), equal_time=True,
+    ),
+    "fast": Study(
+        "The ViT that is soonest at 94%", "configs/vit_cifar_fast.py", FAST,
+        rivals=("configs/resnet_cifar.py:fast",),
+    ),
+    "resnet": Study("The best ResNet-18", "configs/resnet_cifar.py", RESNET),
+    "resnet_fast": Study(
+        "The ResNet-18 that is soonest at 94%", "configs/resnet_cifar.py:fast",
+        RESNET_FAST,
+    ),
+    "digits": Study(
+        "Settings of the small ViT on digits", "configs/vit_digits.py", DIGITS
+    ),
+}  # fmt: skip

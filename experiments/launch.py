@@ -1,0 +1,236 @@
+"""Many training runs, each a process of its own: start, skip, resume, stop in time.
+
+A run is `python -m vit_jax.main` in OUT/runs/NAME. What is finished is skipped, what
+was interrupted resumes from its checkpoint, and a run that fails leaves its error
+behind while the others go on. `pack` leaves the checkpoints out, so that results
+travel; they can be unpacked into another OUT, whose finished runs are then skipped.
+"""
+
+import collections
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vit_jax.config import apply_overrides, check_config, flatten, load_config_file
+from vit_jax.errors import UserError
+from vit_jax.folder import FREE_SETTINGS, RunFolder
+from vit_jax.progress import say
+from vit_jax.signals import StopSignals
+
+# A child saves between two steps, but cannot while it compiles.
+_GRACE_SECONDS = 60
+_POLL_SECONDS = 0.2
+# 128 + signal: it saved; minus signal: it ended before it had a handler.
+_ASKED_TO_STOP = (130, 143, -signal.SIGINT, -signal.SIGTERM)
+_MAX_PACKED_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Job:
+    """One run to be made.
+
+    Attributes:
+      name: of its folder.
+      config: "FILE.py" or "FILE.py:variant".
+      settings: what is changed of it, by key: {"optim.learning_rate": 1e-3}.
+    """
+
+    name: str
+    config: str
+    settings: Mapping[str, Any]
+
+    @property
+    def arguments(self) -> list[str]:
+        """The config and its changes, as `vit_jax.main` takes them."""
+        changes = [f"--config.{key}={value}" for key, value in self.settings.items()]
+        return [f"--config={self.config}", *changes]
+
+    def requested(self) -> dict[str, Any]:
+        """Every setting of the run, as JSON gives it back.
+
+        Raises:
+          UserError: a setting is refused, so that a slip is found before the first run.
+        """
+        config = load_config_file(self.config)
+        config = apply_overrides(config, self.arguments[1:])
+        check_config(config)
+        return json.loads(json.dumps(dict(flatten(config))))
+
+
+class Jobs:
+    """Jobs and their folders below OUT.
+
+    Attributes:
+      out: absolute.
+    """
+
+    def __init__(self, out: str | os.PathLike, *, parallel: int = 1):
+        self.out = pathlib.Path(out).expanduser().absolute()
+        self._parallel = parallel
+
+    def folder(self, job: Job) -> RunFolder:
+        """Of the run; need not exist."""
+        return RunFolder(self.out / "runs" / job.name)
+
+    def command(self, job: Job) -> list[str]:
+        """What trains the run."""
+        workdir = f"--workdir={self.folder(job).path}"
+        return [sys.executable, "-m", "vit_jax.main", *job.arguments, workdir]
+
+    def is_finished(self, job: Job) -> bool:
+        """Whether the run has its results."""
+        return self.folder(job).has("results")
+
+    def error(self, job: Job) -> str | None:
+        """Why the run failed, or None."""
+        file = self._error_file(job)
+        if self.is_finished(job) or not file.exists():
+            return None
+        return file.read_text(encoding="utf-8").strip()
+
+    def wall_seconds(self, job: Job) -> float:
+        """Of the run's processes, start-up, compilation and evaluation included."""
+        return self.folder(job).read("job")["wall_seconds"]
+
+    def launch(
+        self, jobs: Sequence[Job], *, deadline: float = math.inf, retry: bool = False
+    ) -> list[Job]:
+        """Runs what is not finished, in order, and returns what is left at the end.
+
+        Args:
+          deadline: on `time.monotonic`'s clock; then the runs are asked to save.
+          retry: also what failed before.
+
+        Raises:
+          UserError: a job's setting is refused, or its folder holds another run.
+        """
+        for job in jobs:
+            self._claim(job)
+        if retry:
+            for job in jobs:
+                self._error_file(job).unlink(missing_ok=True)
+        waiting = collections.deque(
+            job for job in jobs if not self.is_finished(job) and not self.error(job)
+        )
+        say(f"{len(waiting)} of {len(jobs)} runs to do in {self.out}")
+        running: dict[Job, tuple[subprocess.Popen, float]] = {}
+        with StopSignals() as signals:
+            try:
+                while waiting or running:
+                    if signals.received is not None or time.monotonic() >= deadline:
+                        break
+                    while waiting and len(running) < self._parallel:
+                        job = waiting.popleft()
+                        running[job] = self._start(job), time.monotonic()
+                    time.sleep(_POLL_SECONDS)
+                    self._collect(running)
+            finally:
+                self._stop(running)
+        return [j for j in jobs if not self.is_finished(j) and not self.error(j)]
+
+    def _claim(self, job: Job) -> None:
+        """Makes the folder the job's, or makes sure that it is."""
+        requested = job.requested()
+        folder = self.folder(job)
+        if not folder.has("job"):
+            folder.create()
+            folder.write("job", {"requested": requested, "wall_seconds": 0.0})
+            return
+        before = folder.read("job")["requested"]
+        different = sorted(
+            key
+            for key in requested.keys() | before.keys()
+            if requested.get(key) != before.get(key) and key not in FREE_SETTINGS
+        )
+        if different:
+            raise UserError(
+                f"{folder.path} holds a run with other settings "
+                f"({', '.join(different)}); give another --out or remove that folder."
+            )
+
+    def _start(self, job: Job) -> subprocess.Popen:
+        say(f"{time.strftime('%H:%M:%S')} {job.name}")
+        with (self.folder(job).path / "log.txt").open("a", encoding="utf-8") as log:
+            return subprocess.Popen(
+                self.command(job),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment(),
+                # Ctrl-C reaches this process alone, which asks each child once.
+                process_group=0,
+            )
+
+    def _environment(self) -> dict[str, str]:
+        # The seeds of one config share their compiled programs. JAX runs what such a
+        # cache holds, so it must be this user's own.
+        cache = self.out / "compiled"
+        cache.mkdir(mode=0o700, exist_ok=True)
+        if cache.stat().st_uid != os.getuid():
+            raise UserError(f"{cache} belongs to another user; give another --out.")
+        defaults = {
+            "JAX_COMPILATION_CACHE_DIR": str(cache),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1",
+        }
+        if self._parallel > 1:
+            share = f"{0.9 / self._parallel:.3f}"
+            defaults["XLA_PYTHON_CLIENT_MEM_FRACTION"] = share
+        return defaults | os.environ
+
+    def _collect(
+        self,
+        running: dict[Job, tuple[subprocess.Popen, float]],
+        harmless: Sequence[int] = _ASKED_TO_STOP,
+    ) -> None:
+        """Takes what has ended out of `running`; other than `harmless`, it failed."""
+        for job, (process, start) in list(running.items()):
+            if process.poll() is None:
+                continue
+            del running[job]
+            folder = self.folder(job)
+            content = folder.read("job")
+            content["wall_seconds"] += time.monotonic() - start
+            folder.write("job", content)
+            if not self.is_finished(job) and process.returncode not in harmless:
+                lines = (folder.path / "log.txt").read_text(errors="replace")
+                tail = "\n".join(lines.strip().splitlines()[-5:])
+                error = f"exit status {process.returncode}\n{tail}\n"
+                self._error_file(job).write_text(error, encoding="utf-8")
+                say(f"{job.name} failed: {error.strip()}")
+
+    def _stop(self, running: dict[Job, tuple[subprocess.Popen, float]]) -> None:
+        for process, _ in running.values():
+            process.terminate()
+        limit = time.monotonic() + _GRACE_SECONDS
+        for process, _ in running.values():
+            try:
+                process.wait(max(0, limit - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._collect(running, (*_ASKED_TO_STOP, -signal.SIGKILL))
+
+    def _error_file(self, job: Job) -> pathlib.Path:
+        return self.folder(job).path / "error.txt"
+
+    def pack(self, name: str) -> pathlib.Path:
+        """OUT/NAME.tar.gz of all small files of OUT: everything but checkpoints."""
+        archive = self.out / f"{name}.tar.gz"
+        with tarfile.open(archive, "w:gz") as tar:
+            for file in sorted(self.out.rglob("*")):
+                path = file.relative_to(self.out)
+                aside = {"checkpoints", "compiled"} & set(path.parts)
+                if aside or not file.is_file() or path.name.endswith(".tar.gz"):
+                    continue
+                if file.stat().st_size <= _MAX_PACKED_BYTES:
+                    tar.add(file, path)
+        return archive

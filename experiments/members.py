@@ -1,0 +1,173 @@
+"""Trainings of one config side by side: one program, an axis of members in front."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+from ml_collections import ConfigDict
+
+from vit_jax import augment, data, steps
+from vit_jax.config import check_config, set_value
+from vit_jax.data import batches
+from vit_jax.errors import UserError
+from vit_jax.experiment import Experiment, make_experiment
+from vit_jax.metrics import classification
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One training of the sweep."""
+
+    learning_rate: float
+    seed: int
+
+
+class Sweep:
+    """The members' states, stacked, and what trains and scores all of them at once.
+
+    Attributes:
+      members: rates and seeds, in the order of the states' first axis.
+      states: a `TrainState` whose arrays have an axis of members in front.
+    """
+
+    def __init__(
+        self,
+        config: ConfigDict,
+        splits: dict[str, data.Dataset],
+        members: Sequence[Member],
+        *,
+        shared_order: bool = False,
+    ):
+        check_sweep(config)
+        self.members, self._splits = list(members), splits
+        self.experiment = _experiment(config, splits, members[0].seed)
+        seeds = [member.seed for member in members]
+        # Each seed's initial state is its own run's, made the same way.
+        initial = {
+            seed: jax.device_get(_experiment(config, splits, seed).init_state())
+            for seed in dict.fromkeys(seeds)
+        }
+        self.states = jax.tree.map(
+            lambda *leaves: jnp.stack(leaves), *(initial[seed] for seed in seeds)
+        )
+        self._root_keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+        self._seeds = jnp.array(seeds, jnp.uint32)
+        rates = np.array([member.learning_rate for member in members])
+        self._lr_scales = jnp.float32(rates / config.optim.learning_rate)
+        shared_order |= len(set(seeds)) == 1
+        self._orders = seeds[:1] if shared_order else seeds
+        train = splits["train"]
+        self._train = jax.device_put((np.asarray(train.images), train.labels))
+        self._train_steps = jax.jit(self._many_steps, donate_argnums=0)
+        self._eval_step = jax.jit(
+            jax.vmap(self.experiment.eval_step, in_axes=(0, None))
+        )
+
+    def _one_step(self, states, images, labels, indices, epochs):
+        """One step of all members; `indices` [orders, batch], `epochs` [batch]."""
+
+        def member_step(state, root_key, lr_scale, seed, batch):
+            return self.experiment.train_step(
+                state, batch, root_key, lr_scale, augment=self._augment(seed)
+            )
+
+        take = functools.partial(steps.take_batch, images, labels, epochs=epochs)
+        if len(self._orders) == 1:
+            batch, axis = take(indices=indices[0]), None
+        else:
+            batch, axis = jax.vmap(lambda i: take(indices=i))(indices), 0
+        step = jax.vmap(member_step, in_axes=(0, 0, 0, 0, axis))
+        return step(states, self._root_keys, self._lr_scales, self._seeds, batch)
+
+    def _augment(self, seed: Int[Array, ""]) -> Callable:
+        """The config's augmentation with a member's own order of alternating flips."""
+        config = self.experiment.config
+        return augment.make_augment(
+            config.augment,
+            mean=config.data.mean,
+            std=config.data.std,
+            num_classes=self._splits["train"].num_classes,
+            mix_until_step=self.experiment.plan.mix_until,
+            seed=seed,
+        )
+
+    def _many_steps(self, states, images, labels, indices, epochs):
+        """`indices` [steps, orders, batch] and `epochs` [steps, batch]."""
+
+        def body(states, step):
+            return self._one_step(states, images, labels, *step)
+
+        if len(indices) == 1:  # XLA's convolutions in a loop are slow on CPU.
+            states, metrics = body(states, (indices[0], epochs[0]))
+            return states, jax.tree.map(lambda x: x[None], metrics)
+        return jax.lax.scan(body, states, (indices, epochs))
+
+    def train(self, first: int, last: int) -> dict[str, Float[np.ndarray, "steps m"]]:
+        """Trains from step `first` to step `last` in one dispatch; returns metrics."""
+        num_examples = len(self._splits["train"])
+        size = self.experiment.config.batch_size
+        numbers = range(first, last)
+        indices = [
+            [
+                batches.train_indices(num_examples, size, seed, n)
+                for seed in self._orders
+            ]
+            for n in numbers
+        ]
+        epochs = [batches.train_epochs(num_examples, size, n) for n in numbers]
+        self.states, metrics = self._train_steps(
+            self.states, *self._train, np.array(indices), np.array(epochs)
+        )
+        return jax.device_get(metrics)
+
+    def score(self) -> list[dict[str, float]]:
+        """Hold-out accuracy and loss of every member."""
+        val = self._splits["val"]
+        size = min(self.experiment.config.eval_batch_size, len(val))
+        logits = []
+        for indices, mask in batches.eval_batches(len(val), size):
+            scores = self._eval_step(self.states.variables, val.images[indices])
+            logits.append(np.asarray(scores)[:, mask])
+        return [
+            {
+                "accuracy": classification.accuracy(of_member, val.labels),
+                "loss": classification.cross_entropy(of_member, val.labels),
+            }
+            for of_member in np.concatenate(logits, axis=1)
+        ]
+
+
+def _experiment(config: ConfigDict, splits: Any, seed: int) -> Experiment:
+    config = config.copy_and_resolve_references()
+    set_value(config, "seed", seed)
+    set_value(config, "num_devices", 1)
+    return make_experiment(config, splits)
+
+
+def check_sweep(config: ConfigDict) -> None:
+    """Refuses what members cannot do side by side.
+
+    Raises:
+      UserError: names the setting.
+    """
+    check_config(config)
+    if config.data.validation == "test":
+        raise UserError(
+            "config.data.validation is 'test', but a sweep chooses on images held out; "
+            "give their number."
+        )
+    if config.schedule.name == "plateau":
+        raise UserError(
+            "config.schedule.name is plateau, whose rate follows one run's losses; "
+            "give a sweep another schedule."
+        )
+    if not config.optim.learning_rate:
+        raise UserError(
+            "config.optim.learning_rate is 0, but the members' rates are multiples of "
+            "it; give a rate above 0."
+        )

@@ -1,0 +1,97 @@
+"""What the commands that launch runs have in common: options, settings, endings."""
+
+import argparse
+import math
+import pathlib
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from experiments.launch import Job, Jobs
+from vit_jax.config import load_config_file
+from vit_jax.errors import UserError
+from vit_jax.progress import say
+
+# Exit status when runs are left over: what `sysexits.h` calls a temporary failure.
+LEFT_OVER = 75
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
+    """The options that every launcher has."""
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="official CIFAR-10 files; else the config's source",
+    )
+    parser.add_argument("--out", default=out, help=f"folder of runs and tables ({out})")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 to N-1 (3)")
+    parser.add_argument("--parallel", type=int, default=1, help="processes at a time")
+    parser.add_argument(
+        "--time_limit_seconds", type=float, default=math.inf,
+        help="save and stop after that; 0: only write the tables anew",
+    )  # fmt: skip
+    parser.add_argument("--small", action="store_true", help="tiny runs, as a proof")
+    parser.add_argument("--retry", action="store_true", help="also what failed before")
+    parser.add_argument("--dry_run", action="store_true", help="only show the commands")
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
+    """{"a.b": "value"} of "--config.a.b=value" arguments; `Job` checks the values.
+
+    Raises:
+      UserError: an argument of another form.
+    """
+    settings = {}
+    for argument in overrides:
+        key, equals, value = argument.partition("=")
+        if not (key.startswith("--config.") and equals):
+            raise UserError(
+                f"Unknown argument {argument}; settings are written "
+                "--config.group.name=value, and --help lists the rest."
+            )
+        settings[key.removeprefix("--config.")] = value
+    return settings
+
+
+def data_settings(folder: str | None) -> dict[str, Any]:
+    """Settings that read the official files in `folder`; {} for None."""
+    if folder is None:
+        return {}
+    place = str(pathlib.Path(folder).expanduser().absolute())
+    return {
+        "data.source": "cifar_files",
+        "data.dir": place,
+        "data.download": False,
+    }
+
+
+def small_settings(config: str) -> dict[str, Any]:
+    """What makes a config a matter of seconds on a CPU, as a proof that it runs."""
+    is_resnet = load_config_file(config).model.name.startswith("resnet")
+    model = {"model.width": 8}
+    if not is_resnet:
+        model = {"model.width": 16, "model.depth": 1, "model.num_heads": 2}
+    return model | {
+        "num_steps": 6,
+        "batch_size": 32,
+        "eval_every": "3 steps",
+        "checkpoint_every": "3 steps",
+        "log_every": "3 steps",
+        "schedule.warmup": "2 steps",
+        "data.train_per_class": 20,
+    }
+
+
+def report_left(jobs: Jobs, all_jobs: Sequence[Job], left: Sequence[Job]) -> int:
+    """Says what failed and what is left, with the command; returns the exit status."""
+    failed = [job for job in all_jobs if jobs.error(job)]
+    for job in failed:
+        say(f"failed: {job.name}: {jobs.error(job).splitlines()[-1]} (--retry: again)")
+    if left:
+        say(
+            f"{len(left)} run(s) left: {', '.join(job.name for job in left)}\n"
+            f"go on with: {shlex.join(sys.orig_argv)}"
+        )
+        return LEFT_OVER
+    return 1 if failed else 0

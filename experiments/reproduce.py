@@ -1,0 +1,240 @@
+"""Four published from-scratch studies again: what did selecting on the test split win?
+
+python -m experiments.reproduce --data=DIR --out=DIR [--seeds=3] [--parallel=4]
+python -m experiments.reproduce --data=DIR --out=DIR --only=vit_256x6,vit_256x6_augment
+
+Each row of the table is a config under configs/, trained in two protocols. "test" is
+the studies' own: all 50,000 images to train on, the epoch chosen by its accuracy on the
+test split. "val" holds 5,000 images out, chooses on those, and scores the test split
+once.
+
+What choosing on the test split is worth is read off the "test" runs themselves: their
+best epoch minus their last. The two protocols differ by more than that, since one
+trains on a tenth fewer images.
+
+OUT gets table.md, table.csv (a line for each run), results.json and, without
+checkpoints, reproduce.tar.gz. Exit status: 0 all done, 1 a run failed, 75 runs are left
+(the same command goes on).
+"""
+
+import argparse
+import csv
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from experiments.launch import Job, Jobs
+from experiments.options import (
+    add_arguments,
+    data_settings,
+    parse_overrides,
+    report_left,
+    small_settings,
+)
+from experiments.summary import mean_std, show_mean_std
+from vit_jax.commands import run_command
+from vit_jax.compare import markdown_table
+from vit_jax.errors import UserError, did_you_mean
+from vit_jax.progress import say
+
+# name: (config, reported test accuracy in %, the highest where there are several).
+ROWS = {
+    "vit_192x9": ("configs/vit_192x9.py", 86.39),
+    "vit_192x9_resnet18": ("configs/vit_192x9.py:resnet18", 93.64),
+    "vit_128x6": ("configs/vit_128x6.py", 65.0),
+    "vit_128x6_sinusoidal": ("configs/vit_128x6.py:sinusoidal", 70.50),
+    "vit_192x12": ("configs/vit_192x12.py", 86.70),
+    "vit_192x12_resnet18": ("configs/vit_192x12.py:resnet18", 93.43),
+    "vit_256x6_baseline": ("configs/vit_256x6.py:baseline", 66.73),
+    "vit_256x6": ("configs/vit_256x6.py", 76.23),
+}
+# Only with --only: nothing is reported for them.
+EXTRA_ROWS = {
+    "vit_192x12_plain": ("configs/vit_192x12.py:plain", None),
+    **{
+        f"vit_256x6_{change}": (f"configs/vit_256x6.py:{change}", None)
+        for change in ("augment", "center", "decay", "cosine", "longer")
+    },
+}
+PROTOCOLS = {"test": {"data.validation": "test"}, "val": {"data.validation": 5000}}
+
+
+def make_jobs(
+    options: argparse.Namespace, shared: Mapping[str, Any]
+) -> dict[Job, tuple[str, str]]:
+    """{run: (row, protocol)}, the most telling first: one seed of everything.
+
+    `shared` are settings of every run.
+    """
+    known = ROWS | EXTRA_ROWS
+    names = _choose(options.only, known, [*ROWS])
+    protocols = _choose(options.protocols, PROTOCOLS, [*PROTOCOLS])
+    jobs = {}
+    for seed in range(options.seeds):
+        for protocol in protocols:
+            for name in names:
+                config = known[name][0]
+                settings = {**shared, **PROTOCOLS[protocol]}
+                if options.small:
+                    settings |= small_settings(config)
+                job = Job(
+                    f"{name}-{protocol}-s{seed}", config, settings | {"seed": seed}
+                )
+                jobs[job] = name, protocol
+    return jobs
+
+
+def _choose(text: str | None, known: Mapping[str, Any], default: list[str]):
+    names = text.split(",") if text else default
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"There is no {name}{did_you_mean(name, known)}; choose from "
+                f"{', '.join(known)}."
+            )
+    return names
+
+
+def describe_run(jobs: Jobs, job: Job, row: str, protocol: str) -> dict[str, Any]:
+    """One line of table.csv; the numbers are None where there are no results yet."""
+    folder = jobs.folder(job)
+    run = {"row": row, "protocol": protocol, "seed": job.settings["seed"]}
+    run |= {"config": job.config, "error": jobs.error(job)}
+    if not jobs.is_finished(job):
+        return run
+    results, environment = folder.read("results"), folder.read("environment")
+    test = results["test"]["accuracy"]
+    last = [r for r in folder.read_metrics() if r["split"] == "val"][-1]
+    keys = ("num_params", "best_epoch", "num_epochs", "train_seconds")
+    return run | {
+        "test_accuracy": test,
+        # On the hold-out, the last epoch's test accuracy is never measured.
+        "last_accuracy": last["accuracy"] if protocol == "test" else None,
+        **{key: results[key] for key in keys},
+        "wall_seconds": jobs.wall_seconds(job),
+        "images_per_second": results["images_per_second"],
+        "device": f"{results['num_devices']} x {results['device']}",
+        **{key: environment[key] for key in ("jax", "flax", "optax", "python")},
+    }
+
+
+def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
+    """Markdown, and the same numbers row by row."""
+    rows, cells = [], []
+    for name in dict.fromkeys(run["row"] for run in runs):
+        config, reported = (ROWS | EXTRA_ROWS)[name]
+        done = [r for r in runs if r["row"] == name and "test_accuracy" in r]
+        by = {p: [r for r in done if r["protocol"] == p] for p in PROTOCOLS}
+        test, held_out = ([r["test_accuracy"] for r in by[p]] for p in PROTOCOLS)
+        won = [r["test_accuracy"] - r["last_accuracy"] for r in by["test"]]
+        difference = None
+        if reported and test:
+            difference = 100 * mean_std(test)[0] - reported
+        rows.append(
+            {
+                "row": name, "config": config, "reported": reported,
+                "test": _summary(test), "val": _summary(held_out),
+                "won_by_selection": _summary(won), "difference": difference,
+                "falls_short": difference is not None and difference < 0,
+                "failed": sum(r["row"] == name and bool(r["error"]) for r in runs),
+            }
+        )  # fmt: skip
+        cells.append(
+            [
+                f"`{config.removeprefix('configs/')}`",
+                f"{reported:.2f}" if reported else "–",
+                show_mean_std(test),
+                _show_difference(difference),
+                show_mean_std(held_out),
+                show_mean_std(won),
+                show_mean_std((r["train_seconds"] for r in done), 1),
+                show_mean_std((r["images_per_second"] for r in done), 1e-3),
+            ]
+        )
+    head = ["config", "reported (%)", "chosen on test (%)", "difference"]
+    head += ["chosen on hold-out (%)", "won by choosing on test (points)"]
+    head += ["training (s)", "1000 images/s"]
+    return markdown_table(head, cells), rows
+
+
+def _summary(values: Sequence[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    mean, std = mean_std(values)
+    return {"mean": mean, "std": std, "n": len(values)}
+
+
+def _show_difference(points: float | None) -> str:
+    if points is None:
+        return "–"
+    return f"{points:+.2f}" + (" **short**" if points < 0 else "")
+
+
+def write_tables(jobs: Jobs, planned: Mapping[Job, tuple[str, str]]) -> None:
+    """table.md, table.csv, results.json of whatever is there."""
+    runs = [describe_run(jobs, job, *place) for job, place in planned.items()]
+    markdown, rows = make_table(runs)
+    machines = sorted(
+        {
+            f"{run['device']}, Python {run['python']}, JAX {run['jax']}, Flax "
+            f"{run['flax']}, Optax {run['optax']}"
+            for run in runs
+            if "device" in run
+        }
+    )
+    done = sum("test_accuracy" in run for run in runs)
+    failed = [
+        f"* {r['row']}, seed {r['seed']}: {r['error']}" for r in runs if r["error"]
+    ]
+    parts = [
+        "# Four studies again",
+        f"Test accuracy, mean ± standard deviation (number of seeds); {done} of "
+        f"{len(runs)} runs. Measured on: {'; '.join(machines) or 'nothing yet'}.",
+        markdown,
+        "Difference: ours chosen on the test split, as the studies did, minus "
+        "reported. Won by choosing on test: of those runs, the best epoch minus the "
+        "last. Training seconds leave out compilation, evaluation and checkpoints.",
+    ]
+    if failed:
+        parts += ["## Failed", "\n".join(failed)]
+    (jobs.out / "table.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    content = json.dumps({"rows": rows, "runs": runs}, indent=1) + "\n"
+    (jobs.out / "results.json").write_text(content, encoding="utf-8")
+    columns = dict.fromkeys(key for run in runs for key in run)
+    with (jobs.out / "table.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(runs)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Trains what is not finished and writes the tables."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.reproduce",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"Rows: {', '.join(ROWS)}; with --only: {', '.join(EXTRA_ROWS)}. "
+        "--config.group.name=value changes every run.",
+        allow_abbrev=False,
+    )
+    add_arguments(parser, out="runs/reproduce")
+    parser.add_argument("--only", metavar="ROW,ROW", help="some rows; else all")
+    parser.add_argument("--protocols", metavar="test,val", help="one; else both")
+    options, overrides = parser.parse_known_args(arguments)
+    deadline = time.monotonic() + options.time_limit_seconds
+    shared = parse_overrides(overrides) | data_settings(options.data)
+    planned = make_jobs(options, shared)
+    jobs = Jobs(options.out, parallel=options.parallel)
+    if options.dry_run:
+        for job in planned:
+            print(*jobs.command(job))
+        return 0
+    left = jobs.launch([*planned], deadline=deadline, retry=options.retry)
+    write_tables(jobs, planned)
+    say(f"{jobs.out / 'table.md'} and {jobs.pack('reproduce')}")
+    return report_left(jobs, [*planned], left)
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,110 @@
+"""Which changes help? Arms of one change each, compared on the hold-out alone.
+
+python -m experiments.search --study=flagship --data=DIR --epochs=40 --seeds=1
+python -m experiments.search --study=flagship --data=DIR --arms=base,adamw --seeds=3
+python -m experiments.search --study=flagship --data=DIR --final --seeds=5
+
+Each arm and seed is a run of `vit_jax.main`. That scores the test split at its end, by
+design, but nothing here reads or shows those scores before --final: arms are ranked by
+the best accuracy on the hold-out, which is in metrics.jsonl.
+
+--final trains the study's config as it stands, and its rivals, and reports the test
+scores, once. Where the study asks for equal time, a rival trains for as many epochs as
+fit into the seconds the config took, by its own measured speed.
+
+Runs are added to RECORD.json, from which RECORD.md is written anew; only "learned" in
+the JSON, a sentence for each arm, is meant to be edited.
+"""
+
+import argparse
+import pathlib
+import time
+from collections.abc import Sequence
+
+from experiments.arms import STUDIES, Study
+from experiments.final import Search, report_final, train_final
+from experiments.launch import Jobs
+from experiments.options import (
+    add_arguments,
+    data_settings,
+    parse_overrides,
+    report_left,
+)
+from experiments.record import describe_run, read_record, write_record
+from vit_jax.commands import run_command
+from vit_jax.errors import UserError, did_you_mean
+from vit_jax.progress import say
+
+RESULTS = pathlib.Path(__file__).parent / "results"
+
+
+def _choose_arms(study: Study, names: str | None) -> list[str]:
+    arms = names.split(",") if names else list(study.arms)
+    for arm in arms:
+        if arm not in study.arms:
+            raise UserError(
+                f"There is no arm {arm}{did_you_mean(arm, study.arms)}; this study has "
+                f"{', '.join(study.arms)}."
+            )
+    return arms
+
+
+def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.search",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="--config.group.name=value changes every run.",
+        allow_abbrev=False,
+    )
+    add_arguments(parser, out="runs/search")
+    parser.add_argument("--study", choices=STUDIES, default="flagship")
+    parser.add_argument("--arms", metavar="A,B", help="some of the study's; else all")
+    parser.add_argument("--epochs", type=float, help="shorter than the config says")
+    parser.add_argument("--final", action="store_true", help="test the config itself")
+    parser.add_argument(
+        "--all_images", action="store_true", help="--final: train on the hold-out, too"
+    )
+    parser.add_argument("--record", metavar="FILE.json", type=pathlib.Path)
+    return parser.parse_known_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Trains arms or final runs, and writes the record anew."""
+    options, overrides = _parse(arguments)
+    deadline = time.monotonic() + options.time_limit_seconds
+    study = STUDIES[options.study]
+    shared = parse_overrides(overrides) | data_settings(options.data)
+    jobs = Jobs(options.out, parallel=options.parallel)
+    search = Search(study, shared, jobs, options)
+    place = jobs.out if options.small else RESULTS
+    file = options.record or place / f"{options.study}.json"
+    record = read_record(file)
+    arms = search.arm_jobs(_choose_arms(study, options.arms))
+    if options.dry_run:
+        for job in arms:
+            print(*jobs.command(job))
+        return 0
+    if options.final:
+        all_jobs, left = train_final(search, deadline)
+        record["final"] |= report_final(search, all_jobs)
+    else:
+        if any(job.requested()["data.validation"] == "test" for job in arms):
+            raise UserError(
+                "config.data.validation is 'test', but arms are compared on images "
+                "held out; give a number."
+            )
+        all_jobs = [*arms]
+        left = jobs.launch(all_jobs, deadline=deadline, retry=options.retry)
+        for job, arm in arms.items():
+            record["learned"].setdefault(arm, "")
+            if jobs.is_finished(job):
+                row = {"arm": arm} | describe_run(jobs, job)
+                record["runs"][job.name] = row
+    write_record(file, record, study)
+    say(f"{file.with_suffix('.md')} and {jobs.pack('search')}")
+    return report_left(jobs, all_jobs, left)
+
+
+if __name__ == "__main__":
+    run_command(main)

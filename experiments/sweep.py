@@ -1,0 +1,154 @@
+"""Several learning rates and seeds of one config, trained side by side in one program.
+
+python -m experiments.sweep --config=configs/vit_digits.py --out=runs/sweep.json \\
+    --learning_rates=1e-3,3e-3 --seeds=0,1,2
+python -m experiments.sweep --config=configs/vit_cifar.py --out=runs/sweep.json \\
+    --learning_rates=5e-4,1e-3,2e-3 --seeds=0 --num_epochs=40
+
+A small model leaves most of a GPU idle; a batch of models does not. The members are the
+config's own train step under `vmap`: each has its own parameters, random numbers and
+rate, and is, up to rounding, the run that `vit_jax.main` would train with that seed and
+rate. (Muon's rate keeps its ratio to the other.) Every member trains to the end and is
+scored on the hold-out; the test split is not touched.
+
+With --shared_order all members see the batches of the first seed, which spares each a
+copy of the images of its batch; their crops and the like stay their own.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments.members import Member, Sweep, check_sweep
+from experiments.options import data_settings
+from experiments.summary import show_mean_std
+from vit_jax import data
+from vit_jax.commands import run_command
+from vit_jax.compare import markdown_table
+from vit_jax.config import apply_overrides, load_config_file, set_value
+from vit_jax.errors import UserError
+from vit_jax.progress import say
+
+
+def run_sweep(
+    sweep: Sweep, *, steps_per_dispatch: int
+) -> tuple[list[list[dict[str, float]]], float]:
+    """(evaluations of each member, seconds of training without compilation)."""
+    plan = sweep.experiment.plan
+    history: list[list[dict[str, float]]] = [[] for _ in sweep.members]
+    step, seconds, lengths = 0, 0.0, set()
+    while step < plan.total_steps:
+        until_eval = plan.eval_every - step % plan.eval_every
+        length = min(steps_per_dispatch, until_eval, plan.total_steps - step)
+        start = time.monotonic()
+        metrics = sweep.train(step, step + length)
+        # The first dispatch of each length compiles.
+        seconds += time.monotonic() - start if length in lengths else 0.0
+        lengths.add(length)
+        step += length
+        if not np.isfinite(metrics["loss"]).any():
+            raise UserError(
+                f"The training loss of every member is no number by step {step}; give "
+                "lower --learning_rates."
+            )
+        if step % plan.eval_every == 0 or step == plan.total_steps:
+            for records, scores in zip(history, sweep.score(), strict=True):
+                records.append({"step": step, **scores})
+            best = max(h[-1]["accuracy"] for h in history)
+            say(f"step {step}/{plan.total_steps}: best val accuracy {best:.2%}")
+    return history, seconds
+
+
+def describe(
+    members: Sequence[Member], history: Sequence[Sequence[dict[str, float]]]
+) -> str:
+    """A Markdown table, one row for each rate; members without a number are counted."""
+    rows = []
+    for rate in dict.fromkeys(member.learning_rate for member in members):
+        own = [
+            h for m, h in zip(members, history, strict=True) if m.learning_rate == rate
+        ]
+        finite = [h for h in own if math.isfinite(h[-1]["loss"])]
+        rows.append(
+            [
+                f"{rate:g}",
+                show_mean_std(h[-1]["accuracy"] for h in finite),
+                show_mean_std(max(r["accuracy"] for r in h) for h in finite),
+                show_mean_std((h[-1]["loss"] for h in finite), 1),
+                str(len(own) - len(finite)),
+            ]
+        )
+    head = ["learning rate", "hold-out accuracy (%)", "best on the way", "loss"]
+    return markdown_table([*head, "diverged"], rows)
+
+
+def _numbers(text: str, kind: Callable) -> list[Any]:
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise UserError(f"{text!r} is no list of numbers such as 1,2.") from None
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Trains the grid of rates and seeds and writes table and JSON."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.sweep",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="Settings: --config.group.name=value, any number of them.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--config", required=True, metavar="FILE.py[:VARIANT]")
+    parser.add_argument("--out", required=True, metavar="FILE.json", type=pathlib.Path)
+    parser.add_argument("--learning_rates", help="default: the config's")
+    parser.add_argument("--seeds", default="0", help="such as 0,1,2")
+    parser.add_argument("--num_epochs", type=float, help="shorter than the config says")
+    parser.add_argument("--data", metavar="DIR", help="official CIFAR-10 files")
+    parser.add_argument("--shared_order", action="store_true", help="see above")
+    parser.add_argument(
+        "--steps_per_dispatch", type=int, help="default: 1 on CPU, 20 elsewhere"
+    )
+    options, overrides = parser.parse_known_args(arguments)
+    config = apply_overrides(load_config_file(options.config), overrides)
+    for key, value in data_settings(options.data).items():
+        set_value(config, key, value)
+    if options.num_epochs:
+        set_value(config, "num_epochs", options.num_epochs)
+    check_sweep(config)
+    rates = [config.optim.learning_rate]
+    if options.learning_rates:
+        rates = _numbers(options.learning_rates, float)
+    seeds = _numbers(options.seeds, int)
+    members = [Member(rate, seed) for rate in rates for seed in seeds]
+    splits = data.load(config.data)
+    sweep = Sweep(config, splits, members, shared_order=options.shared_order)
+    on_cpu = jax.default_backend() == "cpu"
+    size = options.steps_per_dispatch or (1 if on_cpu else 20)
+    history, seconds = run_sweep(sweep, steps_per_dispatch=size)
+    content = {
+        "config": options.config,
+        "settings": config.to_dict(),
+        "device": jax.devices()[0].device_kind,
+        "jax": jax.__version__,
+        "shared_order": options.shared_order,
+        "train_seconds_without_first_dispatches": seconds,
+        "members": [
+            {**dataclasses.asdict(member), "evaluations": records}
+            for member, records in zip(members, history, strict=True)
+        ],
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    say(f"{describe(members, history)}\n\nwritten to {options.out}")
+
+
+if __name__ == "__main__":
+    run_command(main)

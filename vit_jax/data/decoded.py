@@ -1,0 +1,195 @@
+"""Many image files in one array, which is a file of its own when it is large.
+
+Arrays above `MAX_MEMORY_BYTES` are written to the user's cache folder and mapped into
+memory from there: the next start maps them at once, and memory holds what is touched.
+An entry, folders/KEY/, has images.npy and index.json; KEY is a hash of the image files'
+names, sizes and times, so that changed files make a new entry. Old ones are left.
+"""
+
+import collections
+import concurrent.futures
+import dataclasses
+import errno
+import hashlib
+import itertools
+import json
+import logging
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import BinaryIO
+
+import numpy as np
+import PIL
+from tqdm import tqdm
+
+from vit_jax.data.download import cache_folder
+from vit_jax.data.image_files import UnreadableImageError, read_image
+from vit_jax.errors import UserError
+
+_LOGGER = logging.getLogger(__name__)
+
+MAX_MEMORY_BYTES = 1 << 30
+_BLOCK = 256  # Files handed to the threads at a time: what can wait in memory.
+_VERSION = 1  # Of what an entry holds.
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoded:
+    """The readable ones of some image files.
+
+    Attributes:
+      images: uint8 [n, height, width, 3]; a read-only memory map if large.
+      kept: for each image the index of its file.
+      modes: how many files were stored in each of Pillow's modes.
+      skipped: why each other file is no readable image.
+    """
+
+    images: np.ndarray
+    kept: list[int]
+    modes: collections.Counter
+    skipped: list[str]
+
+
+def decode_files(
+    files: Sequence[pathlib.Path],
+    *,
+    root: pathlib.Path,
+    image_size: int | None,
+) -> Decoded:
+    """All readable image files below `root`, in order, see `image_files.read_image`.
+
+    Raises:
+      UserError: images of different sizes, or one too large; or the disk is full.
+    """
+    entry = cache_folder() / "folders" / _key(files, root, image_size)
+    if entry.exists():
+        return _map(entry)
+    result = Decoded(np.empty((0, 1, 1, 3), np.uint8), [], collections.Counter(), [])
+    stream = _read_all(files, root, image_size, result)
+    first = next(stream, None)
+    if first is None:
+        return result
+    shape, stream = (len(files), *first.shape), itertools.chain([first], stream)
+    if len(files) * first.nbytes > MAX_MEMORY_BYTES:
+        _write(entry, shape, stream, result)
+        return _map(entry)
+    images = np.empty(shape, np.uint8)
+    for i, image in enumerate(stream):
+        images[i] = image
+    return dataclasses.replace(result, images=images[: len(result.kept)])
+
+
+def _key(
+    files: Sequence[pathlib.Path], root: pathlib.Path, image_size: int | None
+) -> str:
+    digest = hashlib.sha256(repr((_VERSION, PIL.__version__, image_size)).encode())
+    for file in files:
+        status, name = file.stat(), file.relative_to(root).as_posix()
+        digest.update(repr((name, status.st_size, status.st_mtime_ns)).encode())
+    return digest.hexdigest()
+
+
+def _read_all(
+    files: Sequence[pathlib.Path],
+    root: pathlib.Path,
+    image_size: int | None,
+    result: Decoded,
+) -> Iterator[np.ndarray]:
+    """Yields the readable images in order; fills in `kept`, `modes` and `skipped`."""
+
+    def read(file):
+        try:
+            return read_image(file, image_size)
+        except UnreadableImageError as error:
+            return error
+
+    shape = None
+    with (
+        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool,
+        tqdm(total=len(files), desc=f"Reading {root}", disable=None) as progress,
+    ):
+        for start in range(0, len(files), _BLOCK):
+            block = files[start : start + _BLOCK]
+            for index, found in enumerate(pool.map(read, block), start):
+                progress.update()
+                if isinstance(found, UnreadableImageError):
+                    result.skipped.append(str(found))
+                    continue
+                image, mode = found
+                shape = shape or image.shape
+                if image.shape != shape:
+                    raise UserError(
+                        f"{files[index]} has shape {list(image.shape)}, but "
+                        f"{files[result.kept[0]]} has {list(shape)}; set "
+                        "config.data.image_size to resize all."
+                    )
+                result.kept.append(index)
+                result.modes[mode] += 1
+                yield image
+
+
+def _write(
+    entry: pathlib.Path,
+    shape: tuple[int, ...],
+    images: Iterator[np.ndarray],
+    result: Decoded,
+) -> None:
+    """Makes the entry; until it is whole it has another name."""
+    num_bytes = int(np.prod(shape))
+    parent = entry.parent
+    temporary = entry.with_name(f".{entry.name}.{os.getpid()}")
+    try:
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if shutil.disk_usage(parent).free < num_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        temporary.mkdir(mode=0o700)
+        with (temporary / "images.npy").open("wb") as file:
+            # Written and not mapped: a full disk is an error then, not a signal.
+            _write_header(file, shape)
+            for image in images:
+                file.write(np.ascontiguousarray(image))
+            # NumPy's headers leave room for any number of rows.
+            file.seek(0)
+            _write_header(file, (len(result.kept), *shape[1:]))
+            file.flush()
+            os.fsync(file.fileno())
+        index = {
+            "kept": result.kept, "modes": result.modes, "skipped": result.skipped,
+        }  # fmt: skip
+        (temporary / "index.json").write_text(json.dumps(index), encoding="utf-8")
+        try:
+            temporary.rename(entry)
+        except OSError:
+            if not entry.exists():  # Else another process was faster.
+                raise
+        _LOGGER.warning(
+            "The decoded images of this folder lie in %s (%s bytes); remove it when "
+            "they are no longer needed.", entry, f"{num_bytes:,}",
+        )  # fmt: skip
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        place = parent if parent.exists() else cache_folder().anchor
+        raise UserError(
+            f"{parent} cannot take the decoded images ({error.strerror}): they need "
+            f"{num_bytes:,} bytes and {shutil.disk_usage(place).free:,} are free; make "
+            "room or set the environment variable XDG_CACHE_HOME to another disk."
+        ) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write_header(file: BinaryIO, shape: tuple[int, ...]) -> None:
+    header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def _map(entry: pathlib.Path) -> Decoded:
+    index = json.loads((entry / "index.json").read_text(encoding="utf-8"))
+    return Decoded(
+        np.load(entry / "images.npy", mmap_mode="r"),
+        index["kept"],
+        collections.Counter(index["modes"]),
+        index["skipped"],
+    )
