@@ -2,7 +2,6 @@
 
 import hashlib
 import http.server
-import pathlib
 import re
 import socket
 import threading
@@ -168,11 +167,3 @@ def test_a_folder_that_cannot_be_made(server, tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(UserError, match=r"Cannot fetch .* into .*file/below"):
         download.fetch(f"{server.url}/well/data", MD5, tmp_path / "file" / "below")
-
-
-def test_cache_folder(monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert download.cache_folder() == pathlib.Path("/somewhere/vit_jax")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/home/me")
-    assert download.cache_folder() == pathlib.Path("/home/me/.cache/vit_jax")

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import http.client
-import os
 import pathlib
 import urllib.error
 import urllib.parse
@@ -21,12 +20,6 @@ OFFLINE = (
     "without the internet, point config.data.dir (cifar_files) or config.data.archive "
     "(tfds) at an archive or folder on this machine, or use config.data.source=digits"
 )
-
-
-def cache_folder() -> pathlib.Path:
-    """$XDG_CACHE_HOME/vit_jax or ~/.cache/vit_jax."""
-    root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(root) / "vit_jax"
 
 
 def file_md5(path: pathlib.Path) -> str:

@@ -1,0 +1,47 @@
+"""The user's cache folder: what can be made again at any time."""
+
+import os
+import pathlib
+import sys
+import warnings
+
+
+def cache_folder() -> pathlib.Path:
+    """$XDG_CACHE_HOME/vit_jax or ~/.cache/vit_jax."""
+    root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(root) / "vit_jax"
+
+
+def keep_compiled_programs() -> None:
+    """Lets JAX keep what it compiles, so that the next start is much faster.
+
+    JAX runs what it finds there, so nobody else may be able to write to that folder;
+    where that cannot be had, nothing is kept. The variables JAX_COMPILATION_CACHE_DIR
+    and JAX_ENABLE_COMPILATION_CACHE=false go first, as does whatever JAX was told.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    folder = cache_folder() / "compiled"
+    try:
+        for path in (folder.parent, folder):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = path.stat()
+            if status.st_uid != os.getuid() or status.st_mode & 0o022:
+                warnings.warn(
+                    f"{path} can be written by others, so compiled programs are not "
+                    "kept there; make it yours alone (chmod 700).",
+                    stacklevel=2,
+                )
+                return
+    except OSError:  # a home that is read-only, say
+        return
+    settings = {
+        "jax_compilation_cache_dir": str(folder),
+        # Below this a program is compiled faster than it is looked up.
+        "jax_persistent_cache_min_compile_time_secs": 0.1,
+    }
+    for name, value in settings.items():
+        # Commands that have not imported JAX yet read the environment.
+        os.environ[name.upper()] = str(value)
+        if "jax" in sys.modules:
+            sys.modules["jax"].config.update(name, value)
