@@ -41,6 +41,13 @@ def test_put_copies_or_divides():
     ]  # fmt: skip
 
 
+def test_what_fits_is_half_of_what_is_free():
+    mesh = meshes.make_mesh(2)
+    free = meshes.free_bytes(mesh)
+    assert 2**20 < free < 2**50
+    assert meshes.fits(free // 4, mesh) and not meshes.fits(free, mesh)
+
+
 def test_split_state_cuts_the_largest_axis_that_divides():
     mesh = meshes.make_mesh(4)
     shapes = {"wide": (64, 128), "odd": (63, 40), "prime": (1009, 3), "small": (512,)}

@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import math
-import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -84,29 +83,13 @@ def compile_steps(
 
 def _require_memory(compiled: Any, experiment: Experiment) -> None:
     """Refuses a step that needs more memory than is free; XLA would only abort."""
-    sizes, device = compiled.memory_analysis(), experiment.mesh.local_devices[0]
-    free = _free_bytes(device)
+    sizes, free = compiled.memory_analysis(), meshes.free_bytes(experiment.mesh)
     if sizes is None or free is None:
         return
     new = sizes.output_size_in_bytes - sizes.alias_size_in_bytes
     needed = sizes.temp_size_in_bytes + max(0, new)
-    if device.platform == "cpu":  # its devices share one memory
-        needed *= len(experiment.mesh.local_devices)
     if needed > free:
         raise _out_of_memory(experiment.config, experiment.mesh.size, needed, free)
-
-
-def _free_bytes(device: jax.Device) -> int | None:
-    """Free memory of an accelerator, or of the host for a CPU; None if unknown."""
-    stats = device.memory_stats() or {}
-    if "bytes_limit" in stats:
-        return stats["bytes_limit"] - stats.get("bytes_in_use", 0)
-    try:
-        text = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
-    except OSError:
-        return None
-    found = re.search(r"MemAvailable: *(\d+) kB", text)
-    return int(found[1]) * 1024 if found else None
 
 
 def _out_of_memory(

@@ -1,5 +1,7 @@
 """The devices a run uses and how arrays lie on them: data parallel, one axis."""
 
+import pathlib
+import re
 from typing import Any
 
 import jax
@@ -101,18 +103,35 @@ def check_batch_size(batch_size: int, num_parts: int) -> None:
         )
 
 
-def fits(num_bytes: int, mesh: Mesh) -> bool:
-    """Whether half the memory of each device would hold `num_bytes`.
+def free_bytes(mesh: Mesh) -> int | None:
+    """Free memory of the fullest of this process's devices; None if unknown.
 
-    The other half is for parameters and activations. Devices that do not tell their
-    memory's size, such as CPUs, hold whatever the host does. With several processes,
-    the first one's devices decide for all.
+    CPU devices have an equal share of what the host has free.
+    """
+    devices = mesh.local_devices
+    if devices[0].platform == "cpu":
+        try:
+            text = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
+        except OSError:  # no Linux
+            return None
+        found = re.search(r"MemAvailable: *(\d+) kB", text)
+        return int(found[1]) * 1024 // len(devices) if found else None
+    stats = [device.memory_stats() or {} for device in devices]
+    if not all("bytes_limit" in one for one in stats):
+        return None
+    return min(one["bytes_limit"] - one.get("bytes_in_use", 0) for one in stats)
+
+
+def fits(num_bytes: int, mesh: Mesh) -> bool:
+    """Whether half of each device's free memory would hold `num_bytes`.
+
+    The other half is for activations. With several processes, the first one's devices
+    decide for all.
     """
 
     def fits_here() -> bool:
-        stats = [device.memory_stats() or {} for device in mesh.local_devices]
-        limits = [one.get("bytes_limit") for one in stats]
-        return all(limit is None or num_bytes <= limit // 2 for limit in limits)
+        free = free_bytes(mesh)
+        return free is None or num_bytes <= free // 2
 
     return distributed.first_decides(fits_here)
 
