@@ -12,7 +12,7 @@ LEAVES = {"models", "data", "augment", "metrics", "figures"}
 # Each layer imports from those above it in this list, and from `errors`.
 LAYERS = [
     {"errors"},
-    {"lock", "roll_call"},
+    {"agreement", "lock", "roll_call"},
     {"distributed"},
     {"durations", "rng", "mesh", "signals", "progress", *LEAVES},
     {"settings", "optim", "manifest"},

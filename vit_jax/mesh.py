@@ -5,7 +5,7 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from vit_jax import distributed
+from vit_jax import agreement
 from vit_jax.errors import UserError
 
 
@@ -84,7 +84,7 @@ def fits(num_bytes: int, mesh: Mesh) -> bool:
         limits = [one.get("bytes_limit") for one in stats]
         return all(limit is None or num_bytes <= limit // 2 for limit in limits)
 
-    return distributed.first_decides(fits_here)
+    return agreement.first_decides(fits_here)
 
 
 def put(tree: Any, sharding: NamedSharding) -> Any:
