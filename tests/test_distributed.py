@@ -218,26 +218,24 @@ def test_a_process_that_dies_ends_the_other(tmp_path):
 
 AGREEMENTS = """
 import sys
-from vit_jax import distributed
+from vit_jax import agreement, distributed
 from vit_jax.commands import run_command
 from vit_jax.errors import UserError
 from vit_jax.mesh import make_mesh
 
 def main(arguments):
-    distributed.start(arguments[0], 2, int(arguments[1]), timeout_seconds=100)
-    import jax
-
-    me = jax.process_index()
-    assert distributed.first_decides(lambda: [me, None, 0.1]) == [0, None, 0.1]
-    assert distributed.start_max(10 * me + 5)() == 15
+    me = int(arguments[1])
+    distributed.start(arguments[0], 2, me, timeout_seconds=100)
+    assert agreement.first_decides(lambda: [me, None, 0.1]) == [0, None, 0.1]
+    assert agreement.start_max(10 * me + 5)() == 15
     assert [d.process_index for d in make_mesh(2).devices] == [0, 1]
     assert make_mesh(0).size == 4
     refuse(lambda: make_mesh(3), "3, but 2 processes")
-    refuse(lambda: distributed.first_decides(lambda: fail(0)), "0 failed")
+    refuse(lambda: agreement.first_decides(lambda: fail(0)), "0 failed")
     words = ["Process 1 could not start", "1 failed"][me]
-    refuse(lambda: distributed.run_on_all(lambda: me == 1 and fail(me)), words)
-    distributed.require_same({"depth": 4})
-    distributed.require_same({"depth": 4, "seed": me})
+    refuse(lambda: agreement.run_on_all(lambda: me == 1 and fail(me)), words)
+    agreement.require_same({"depth": 4})
+    agreement.require_same({"depth": 4, "seed": me})
 
 def fail(number):
     raise UserError(f"{number} failed")

@@ -12,7 +12,7 @@ LEAVES = {"models", "data", "augment", "metrics", "figures"}
 # Each layer imports from those above it in this list; leaves only from the first.
 LAYERS = [
     {"errors", "user_cache"},
-    {"lock", "roll_call"},
+    {"agreement", "lock", "roll_call"},
     {"distributed"},
     {"durations", "rng", "mesh", "signals", "progress", "profile", *LEAVES},
     {"fields", "optim", "manifest"},

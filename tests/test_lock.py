@@ -89,3 +89,9 @@ def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, number)
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.warns(UserWarning, match="cannot be locked"), lock(tmp_path / "l.json"):
         pass
+
+
+def test_a_lock_that_cannot_be_written_is_the_users_to_mend(tmp_path):
+    (tmp_path / "lock.json").mkdir()
+    with pytest.raises(UserError, match="cannot be written"):
+        lock(tmp_path / "lock.json").__enter__()

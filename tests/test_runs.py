@@ -21,7 +21,7 @@ def test_a_run_folder_explains_itself(tiny_run):
     stored = {
         path.stem: json.loads(path.read_text()) for path in workdir.glob("*.json")
     }
-    assert set(stored) == {"config", "dataset", "environment", "results"}
+    assert set(stored) == {"config", "dataset", "environment", "lock", "results"}
     assert stored["results"] == results
     assert stored["config"]["model"]["mlp_ratio"] == 4.0  # filled in by the model
     assert len(stored["config"]["data"]["mean"]) == 1  # and by the data

@@ -27,7 +27,7 @@ from typing import Any, Literal
 import jax
 import orbax.checkpoint as ocp
 
-from vit_jax import distributed
+from vit_jax import agreement
 from vit_jax.errors import UserError
 from vit_jax.manifest import HashedStateHandler, differences, named_leaves, verify
 
@@ -79,12 +79,12 @@ class Checkpoints:
         self._verify()
 
     def _verify(self) -> None:
-        for step, rank, damage in distributed.first_decides(self._inspect):
+        for step, rank, damage in agreement.first_decides(self._inspect):
             self._ranks[step] = rank and tuple(rank)
             if damage:
                 self._damage[step] = damage
         for step, damage in self._damage.items():
-            if distributed.is_first():
+            if agreement.is_first():
                 warnings.warn(f"Checkpoint {step} is damaged: {damage}", stacklevel=3)
         if self._damage and not self.steps():
             self._manager.close()
@@ -255,9 +255,7 @@ class Checkpoints:
 
     def _require_space(self, num_bytes: int) -> None:
         self._bytes_needed = num_bytes + num_bytes // 20 + 2**20  # and what is no array
-        free = distributed.first_decides(
-            lambda: shutil.disk_usage(self._directory).free
-        )
+        free = agreement.first_decides(lambda: shutil.disk_usage(self._directory).free)
         if free < self._bytes_needed:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -1,21 +1,13 @@
-"""Several processes as one run: they start together, agree, and end together.
-
-All of them run the same program, and a computation on the mesh waits for all. So what
-depends on a clock, a signal or the file system is decided by one of them for all. With
-a single process everything here is as good as absent.
-"""
+"""Several processes of one run start together and end together."""
 
 import contextlib
-import functools
-import json
 import os
 import re
 import selectors
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 from vit_jax.errors import UserError
 from vit_jax.roll_call import roll_call
@@ -23,7 +15,6 @@ from vit_jax.roll_call import roll_call
 # JAX is imported inside the functions: the commands import this module before they
 # know whether there is anything to compute.
 
-T = TypeVar("T")
 _HEARTBEAT_SECONDS = 60  # after which JAX gives up a host that vanished with its kernel
 _LEAVE_SECONDS = 5  # enough for processes that fail together
 _GOODBYE = b"goodbye"
@@ -48,6 +39,8 @@ def start(
         with different numbers of devices.
     """
     import jax
+
+    from vit_jax import agreement
 
     local_device_ids = None
     if coordinator_address is None:
@@ -90,7 +83,7 @@ def start(
             "some with CUDA_VISIBLE_DEVICES."
         )
     with _gloo_on_standard_error():
-        first_decides(start_max(0))
+        agreement.first_decides(agreement.start_max(0))
 
 
 @contextlib.contextmanager
@@ -123,7 +116,7 @@ def _watch() -> None:
                     continue
                 except OSError:
                     message = b""
-                if message == _GOODBYE:
+                if message.startswith(_GOODBYE):
                     selector.unregister(key.fileobj)
                     continue
                 lost = int(message or key.data)
@@ -170,130 +163,6 @@ def _detect(timeout_seconds: int) -> tuple[str, int, int, list[int] | None]:
 def is_started() -> bool:
     """Whether JAX connects this process with others; imports nothing."""
     return "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
-
-
-def is_first() -> bool:
-    """Whether this process is the one that writes files and prints."""
-    import jax
-
-    return jax.process_index() == 0
-
-
-def first_decides(function: Callable[[], T]) -> T:
-    """What `function` returns on process 0, which alone calls it: JSON, on all.
-
-    Raises:
-      UserError: `function` raised it; the same on all.
-    """
-    import jax
-    import numpy as np
-    from jax.experimental import multihost_utils
-
-    if jax.process_count() == 1:
-        return function()
-    reply = {}
-    if is_first():
-        try:
-            reply = {"value": function()}
-        except UserError as error:
-            reply = {"error": str(error)}
-    text = np.frombuffer(json.dumps(reply).encode(), np.uint8)
-    with jax.transfer_guard("allow"):
-        size = int(multihost_utils.broadcast_one_to_all(np.int32(text.size)))
-        text = multihost_utils.broadcast_one_to_all(np.resize(text, size))
-    reply = json.loads(text.tobytes())
-    if "error" in reply:
-        raise UserError(reply["error"])
-    return reply["value"]
-
-
-def run_on_all(function: Callable[[], T]) -> T:
-    """Calls `function` on process 0 and then on the others.
-
-    So process 0 alone prepares whatever the others then find. `function` must not
-    compute with other processes' devices.
-
-    Raises:
-      UserError: on all processes, if `function` raised it on one.
-    """
-    import jax
-    import numpy as np
-    from jax.experimental import multihost_utils
-
-    if jax.process_count() == 1:
-        return function()
-    result = error = None
-    for mine in (is_first(), not is_first()):
-        if mine:
-            try:
-                result = function()
-            except UserError as raised:
-                error = raised
-        with jax.transfer_guard("allow"):
-            failed = multihost_utils.process_allgather(np.bool_(error is not None))
-        if error is not None:
-            raise error
-        if failed.any():
-            ids = ", ".join(map(str, np.flatnonzero(failed)))
-            raise UserError(f"Process {ids} could not start; see its own message.")
-    return result
-
-
-def require_same(settings: dict[str, Any]) -> None:
-    """Refuses processes that were started with other settings than process 0.
-
-    Raises:
-      UserError: on all processes; names each key that differs.
-    """
-    settings = json.loads(json.dumps(settings))
-    expected = first_decides(lambda: settings)
-
-    def compare() -> None:
-        import jax
-
-        changes = [
-            f"{key}: {expected.get(key)!r} there, {settings.get(key)!r} here"
-            for key in sorted(expected.keys() | settings.keys())
-            if expected.get(key) != settings.get(key)
-        ]
-        if changes:
-            raise UserError(
-                f"Process {jax.process_index()} differs from process 0 "
-                f"({'; '.join(changes)}); start all with the same command."
-            )
-
-    run_on_all(compare)
-
-
-@functools.cache
-def _compiled_max() -> tuple[Any, Callable]:
-    import jax
-    from jax.sharding import AxisType, NamedSharding, PartitionSpec
-
-    devices = jax.devices()
-    mesh = jax.sharding.Mesh(devices, ("all",), axis_types=(AxisType.Auto,))
-    whole, parts = (
-        NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), ("all",))
-    )
-    return parts, jax.jit(lambda x: x.max(), out_shardings=whole)
-
-
-def start_max(value: int) -> Callable[[], int]:
-    """Starts to find the largest of the processes' values.
-
-    Returns at once with a function that waits for the answer. All processes must call
-    this at the same place among their computations.
-    """
-    import jax
-    import numpy as np
-
-    parts, compiled_max = _compiled_max()
-    with jax.transfer_guard("allow"):
-        values = jax.make_array_from_callback(
-            (jax.device_count(),), parts, lambda _: np.full(1, value, np.int32)
-        )
-        largest = compiled_max(values)
-    return lambda: int(jax.device_get(largest))
 
 
 def leave(status: int) -> None:

@@ -30,7 +30,7 @@ import jax
 from ml_collections import ConfigDict
 
 import vit_jax
-from vit_jax import distributed
+from vit_jax import agreement
 from vit_jax.config import flatten, make_config
 from vit_jax.errors import UserError
 from vit_jax.lock import lock
@@ -92,12 +92,12 @@ class RunFolder:
 
             def enter() -> None:
                 self.create()
-                if distributed.is_first():
+                if agreement.is_first():
                     stack.enter_context(lock(self.path / "lock.json"))
 
-            distributed.run_on_all(enter)
-            owner = distributed.first_decides(lambda: self.read("lock"))
-            distributed.run_on_all(lambda: self._require_shared(owner))
+            agreement.run_on_all(enter)
+            owner = agreement.first_decides(lambda: self.read("lock"))
+            agreement.run_on_all(lambda: self._require_shared(owner))
             yield
 
     def _require_shared(self, owner: dict[str, Any]) -> None:
@@ -145,13 +145,13 @@ class RunFolder:
         """
         own = {"--resume_with_changes": resume_with_changes, "dataset": dataset}
         settings = flatten(_as_json(config.to_dict() | own))
-        distributed.require_same(
+        agreement.require_same(
             {key: value for key, value in settings if key not in _WHERE_DATA_LIE}
         )
 
     def start(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
         """Writes config.json and dataset.json, adds this start to environment.json."""
-        if not distributed.is_first():
+        if not agreement.is_first():
             return
         self.write("config", config.to_dict())
         self.write("dataset", dataset)
@@ -194,7 +194,7 @@ class RunFolder:
 
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; raises as `write` does."""
-        if not distributed.is_first():
+        if not agreement.is_first():
             return
         line = json.dumps(_as_json(record)) + "\n"
         with (
@@ -204,7 +204,7 @@ class RunFolder:
             file.write(line)
 
     def _replace(self, file: pathlib.Path, text: str) -> None:
-        if not distributed.is_first():
+        if not agreement.is_first():
             return
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         with self._report_failure(file):

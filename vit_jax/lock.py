@@ -25,7 +25,13 @@ def lock(path: pathlib.Path) -> Iterator[None]:
     Raises:
       UserError: it is locked, and by whom; or it cannot be written.
     """
-    with path.open("a+", encoding="utf-8") as file:
+    try:
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written ({error.strerror}); give another --workdir."
+        ) from None
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

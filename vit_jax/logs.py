@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from vit_jax import distributed
+from vit_jax import agreement
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
 from vit_jax.progress import Progress
@@ -132,7 +132,7 @@ def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | N
     Raises:
       UserError: TensorFlow or TensorBoard is not installed.
     """
-    if not distributed.is_first():
+    if not agreement.is_first():
         return None
     try:
         from clu import metric_writers

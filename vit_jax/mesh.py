@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from vit_jax import distributed
+from vit_jax import agreement
 from vit_jax.errors import UserError
 
 
@@ -133,7 +133,7 @@ def fits(num_bytes: int, mesh: Mesh) -> bool:
         free = free_bytes(mesh)
         return free is None or num_bytes <= free // 2
 
-    return distributed.first_decides(fits_here)
+    return agreement.first_decides(fits_here)
 
 
 def put(tree: Any, sharding: NamedSharding) -> Any:

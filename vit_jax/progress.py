@@ -7,7 +7,7 @@ from typing import Any
 
 import tqdm
 
-from vit_jax import distributed
+from vit_jax import agreement
 
 
 def say(text: str) -> None:
@@ -15,7 +15,7 @@ def say(text: str) -> None:
 
     Of several processes only the first prints.
     """
-    if not distributed.is_first():
+    if not agreement.is_first():
         return
     try:
         print(text, flush=True)
@@ -34,7 +34,7 @@ class Progress:
     def __init__(self, total_steps: int, first_step: int = 0):
         self._first, self._total = first_step, total_steps
         self._start = time.monotonic()
-        self._open = distributed.is_first()
+        self._open = agreement.is_first()
         self._bar = tqdm.tqdm(
             total=total_steps,
             initial=first_step,

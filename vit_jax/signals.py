@@ -56,9 +56,11 @@ class StopSignals:
         """
         if not distributed.is_started():
             return self.received
-        self._answers.append(distributed.start_max(self.received or 0) if ask else None)
+        from vit_jax import agreement  # with JAX, which is there by now
+
+        self._answers.append(agreement.start_max(self.received or 0) if ask else None)
         wait_for_answer = self._answers.popleft()
-        return wait_for_answer() or None if wait_for_answer else None
+        return (wait_for_answer() or None) if wait_for_answer else None
 
     def __enter__(self):
         # Python delivers signals to the main thread only; elsewhere (a notebook's

@@ -12,7 +12,7 @@ from clu import parameter_overview
 from jaxtyping import Array
 from ml_collections import ConfigDict
 
-from vit_jax import data, dispatch, distributed, evaluate, models, report, steps
+from vit_jax import agreement, data, dispatch, evaluate, models, report, steps
 from vit_jax import mesh as meshes
 from vit_jax.checkpoint import Checkpoints
 from vit_jax.config import check_config
@@ -54,7 +54,7 @@ def train_and_evaluate(
         Or the loss is not finite.
       Interrupted: a signal came; the state is saved.
     """
-    distributed.run_on_all(lambda: check_config(config))
+    agreement.run_on_all(lambda: check_config(config))
     folder = RunFolder(workdir)
     with folder.locked():
         return _train_and_evaluate(config, folder, resume_with_changes, profile)
@@ -63,7 +63,7 @@ def train_and_evaluate(
 def _train_and_evaluate(
     config: ConfigDict, folder: RunFolder, resume_with_changes: bool, profile: bool
 ) -> dict[str, Any]:
-    experiment = distributed.run_on_all(
+    experiment = agreement.run_on_all(
         lambda: make_experiment(config, data.load(config.data))
     )
     dataset = evaluate.describe_dataset(experiment.splits)
@@ -79,7 +79,7 @@ def _train_and_evaluate(
         if config.parameter_overview:
             say(parameter_overview.get_parameter_overview(state.params))
         if _is_finished(experiment, journal, int(state.step)):
-            results = distributed.first_decides(
+            results = agreement.first_decides(
                 lambda: folder.read("results") if folder.has("results") else {}
             )
             if results.get("num_steps") == int(state.step):
@@ -92,7 +92,7 @@ def _train_and_evaluate(
                 state = loop.state
         results = _score_best(experiment, checkpoints, state, journal)
     folder.write("results", results)
-    if not distributed.is_first():
+    if not agreement.is_first():
         return results
     for name, figure in report.draw_history(
         folder.read_metrics(), folder.path.name
@@ -216,7 +216,7 @@ class _Loop:
         logits = experiment.score(self.state.variables, "val")
         labels = experiment.splits["val"].labels
         # Other hosts' CPUs may round otherwise, and too much depends on these.
-        scores = distributed.first_decides(
+        scores = agreement.first_decides(
             lambda: {
                 "accuracy": classification.accuracy(logits, labels),
                 "loss": classification.cross_entropy(logits, labels),

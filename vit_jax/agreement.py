@@ -1,0 +1,126 @@
+"""What several processes of one run decide together.
+
+All of them run the same program, and a computation on the mesh waits for all. So what
+depends on a clock, a signal or the file system is decided by one of them for all. With
+a single process everything here is as good as absent.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+
+from vit_jax.errors import UserError
+
+T = TypeVar("T")
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes files and prints."""
+    return jax.process_index() == 0
+
+
+def first_decides(function: Callable[[], T]) -> T:
+    """What `function` returns on process 0, which alone calls it: JSON, on all.
+
+    Raises:
+      UserError: `function` raised it; the same on all.
+    """
+    if jax.process_count() == 1:
+        return function()
+    reply = {}
+    if is_first():
+        try:
+            reply = {"value": function()}
+        except UserError as error:
+            reply = {"error": str(error)}
+    text = np.frombuffer(json.dumps(reply).encode(), np.uint8)
+    with jax.transfer_guard("allow"):
+        size = int(multihost_utils.broadcast_one_to_all(np.int32(text.size)))
+        text = multihost_utils.broadcast_one_to_all(np.resize(text, size))
+    reply = json.loads(text.tobytes())
+    if "error" in reply:
+        raise UserError(reply["error"])
+    return reply["value"]
+
+
+def run_on_all(function: Callable[[], T]) -> T:
+    """Calls `function` on process 0 and then on the others.
+
+    So process 0 alone prepares whatever the others then find. `function` must not
+    compute with other processes' devices.
+
+    Raises:
+      UserError: on all processes, if `function` raised it on one.
+    """
+    if jax.process_count() == 1:
+        return function()
+    result = error = None
+    for mine in (is_first(), not is_first()):
+        if mine:
+            try:
+                result = function()
+            except UserError as raised:
+                error = raised
+        with jax.transfer_guard("allow"):
+            failed = multihost_utils.process_allgather(np.bool_(error is not None))
+        if error is not None:
+            raise error
+        if failed.any():
+            ids = ", ".join(map(str, np.flatnonzero(failed)))
+            raise UserError(f"Process {ids} could not start; see its own message.")
+    return result
+
+
+def require_same(settings: dict[str, Any]) -> None:
+    """Refuses processes that were started with other settings than process 0.
+
+    Raises:
+      UserError: on all processes; names each key that differs.
+    """
+    settings = json.loads(json.dumps(settings))
+    expected = first_decides(lambda: settings)
+
+    def compare() -> None:
+        changes = [
+            f"{key}: {expected.get(key)!r} there, {settings.get(key)!r} here"
+            for key in sorted(expected.keys() | settings.keys())
+            if expected.get(key) != settings.get(key)
+        ]
+        if changes:
+            raise UserError(
+                f"Process {jax.process_index()} differs from process 0 "
+                f"({'; '.join(changes)}); start all with the same command."
+            )
+
+    run_on_all(compare)
+
+
+@functools.cache
+def _compiled_max() -> tuple[Any, Callable]:
+    devices = jax.devices()
+    mesh = jax.sharding.Mesh(devices, ("all",), axis_types=(AxisType.Auto,))
+    whole, parts = (
+        NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), ("all",))
+    )
+    return parts, jax.jit(lambda x: x.max(), out_shardings=whole)
+
+
+def start_max(value: int) -> Callable[[], int]:
+    """Starts to find the largest of the processes' values.
+
+    Returns at once with a function that waits for the answer. All processes must call
+    this at the same place among their computations.
+    """
+    parts, compiled_max = _compiled_max()
+    with jax.transfer_guard("allow"):
+        values = jax.make_array_from_callback(
+            (jax.device_count(),), parts, lambda _: np.full(1, value, np.int32)
+        )
+        largest = compiled_max(values)
+    return lambda: int(jax.device_get(largest))
