@@ -134,11 +134,12 @@ def signalled(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def resumed(alone, tmp_path_factory):
-    """(folder, outputs): two processes go on from half-way."""
+    """(folder, outputs): two processes go on from half-way, with the state divided."""
     workdir = shutil.copytree(alone, tmp_path_factory.mktemp("resumed") / "run")
     shutil.rmtree(workdir / "checkpoints" / "60")
     (workdir / "results.json").unlink()
-    with two_processes(workdir, "--config.parameter_overview=true") as both:
+    changes = ("--config.parameter_overview=true", "--config.shard_params=true")
+    with two_processes(workdir, *changes) as both:
         texts = outputs(both)
         assert [process.returncode for process in both] == [0, 0], texts
     return workdir, texts
