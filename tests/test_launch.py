@@ -61,7 +61,6 @@ def test_interrupted_runs_resume(finished):
 def test_failed_runs_leave_their_error_and_are_not_repeated(finished, capsys):
     jobs, job, broken = finished
     assert "/nowhere/at/all" in jobs.error(broken)
-    assert "earlier_starts" not in jobs.folder(broken).path.iterdir()
     log = (jobs.folder(broken).path / "log.txt").read_text()
     assert log.count("error:") == 1, "tried once, by two launches"
     assert report_left(jobs, [job, broken], []) == 1

@@ -130,7 +130,7 @@ def test_a_rival_trains_for_as_long(final):
     assert _equal_epochs(search, ours, probe) == 30.0
 
 
-def test_final_shows_test_scores(final, monkeypatch):
+def test_final_shows_test_scores(final):
     search, ours, _ = final
     for job in ours:  # Nothing to draw: `compare` needs real checkpoints.
         (search.jobs.folder(job).path / "checkpoints").rmdir()
