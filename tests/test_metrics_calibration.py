@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn.calibration
 import sklearn.metrics
+from calibration import get_ece, get_ece_em
 from scipy.special import softmax
 
 from vit_jax.metrics import calibration, classification
@@ -55,6 +56,17 @@ def test_equal_mass_bins():
     assert bins.counts.tolist() == [3, 3, 3, 3]
     # All are right: the error is the mean doubt, however the bins are cut.
     assert bins.calibration_error == pytest.approx(np.mean(1 - confidence))
+
+
+def test_agrees_with_the_uncertainty_calibration_package():
+    rng = np.random.default_rng(3)
+    labels = rng.integers(10, size=1500)
+    logits = rng.normal(size=(1500, 10)) + 2 * np.eye(10)[labels]
+    probabilities = softmax(logits, axis=1)
+    for equal_mass, reference in ((False, get_ece), (True, get_ece_em)):
+        ours = calibration.reliability_bins(logits, labels, equal_mass=equal_mass)
+        theirs = reference(probabilities, labels)
+        assert ours.calibration_error == pytest.approx(theirs, abs=1e-9)
 
 
 def test_agrees_with_scikit_learn():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
+from statsmodels.stats import contingency_tables
 
 from vit_jax.metrics import paired
 
@@ -19,6 +20,15 @@ def test_mcnemar_by_hand():
     # Of 6 fair coins at most one head, either way round: 2 * (1 + 6) / 64.
     assert (result.only_a, result.only_b) == (1, 5)
     assert result.p_value == pytest.approx(14 / 64)
+
+
+def test_mcnemar_agrees_with_statsmodels():
+    rng = np.random.default_rng(0)
+    for share in (0.1, 0.5, 0.9):
+        a, b = rng.random((2, 60)) < [[share], [0.5]]
+        table = [[sum(a & b), sum(a & ~b)], [sum(~a & b), sum(~a & ~b)]]
+        expected = contingency_tables.mcnemar(table, exact=True).pvalue
+        assert paired.mcnemar(a, b).p_value == pytest.approx(expected, rel=1e-9)
 
 
 def test_mcnemar_ignores_agreement_and_order_of_models():
