@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from vit_jax import cost, data, evaluate, page, report
+from vit_jax import cost, data, evaluate, page, report, scoring
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
 from vit_jax.runs import load_run
@@ -39,7 +39,7 @@ def make_scored(wrong=(), num_examples=12, scale=5.0):
 
 
 def all_scores(scored, val=None, train=None):
-    scores = evaluate.describe_scores(scored.logits, scored.dataset)
+    scores = scoring.describe_scores(scored.logits, scored.dataset)
     return scores | report.compare_splits(scored, val or scored, train or scored)
 
 
@@ -169,7 +169,7 @@ def test_mirrored_scores_by_hand():
 
 
 def test_auc_is_in_the_scores():
-    scores = evaluate.describe_scores(*vars_of(make_scored(wrong=[0])))
+    scores = scoring.describe_scores(*vars_of(make_scored(wrong=[0])))
     # Class "a" loses one of 4 examples to "b", with a score below all of a's and equal
     # to the 8 of the others: (3 + 1/2) / 4.
     assert scores["per_class"]["a"]["auc"] == pytest.approx(0.875)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import vit_jax
-from vit_jax import data, evaluate
+from vit_jax import data, evaluate, scoring
 from vit_jax import mesh as meshes
 from vit_jax.config import make_config
 from vit_jax.errors import UserError
@@ -137,9 +137,9 @@ def test_every_example_is_scored_exactly_once(tiny_run, batch_size):
     run = load_run(tiny_run[0])
     images = data.load(run.config.data)["test"].images
     mesh = meshes.make_mesh(1)
-    step = evaluate.make_eval_step(run.model, run.normalize, mesh)
+    step = scoring.make_eval_step(run.model, run.normalize, mesh)
     images = images[:50] if batch_size == 1 else images
-    logits = evaluate.score_split(
+    logits = scoring.score_split(
         run.variables, images, eval_step=step, batch_size=batch_size, mesh=mesh
     )
     assert len(logits) == len(images)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax import cost, data, evaluate, report, runs
+from vit_jax import cost, data, evaluate, report, runs, scoring
 from vit_jax import mesh as meshes
 from vit_jax.config import flatten
 from vit_jax.errors import UserError
@@ -102,7 +102,7 @@ def load_entry(
 
 def _describe_cost(run: runs.Run, test: data.Dataset) -> dict[str, float]:
     counted = cost.describe_cost(run)
-    eval_step = evaluate.make_eval_step(run.model, run.normalize, meshes.make_mesh(1))
+    eval_step = scoring.make_eval_step(run.model, run.normalize, meshes.make_mesh(1))
     latency = cost.describe_latency(run, eval_step, test.images)
     return {
         "parameters_m": counted["num_params"] / 1e6,
@@ -125,7 +125,7 @@ def _describe_training(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _describe_scores(scored: report.Scored) -> dict[str, Any]:
-    scores = evaluate.describe_scores(scored.logits, scored.dataset)
+    scores = scoring.describe_scores(scored.logits, scored.dataset)
     return {
         "accuracy": scores["accuracy"],
         "loss": scores["loss"],

@@ -9,26 +9,19 @@ probabilities with those of its mirror image; this score stands apart, as "mirro
 """
 
 import argparse
-import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import numpy as np
-from flax import linen as nn
-from jax.sharding import Mesh
-from jaxtyping import Float, UInt8
 from ml_collections import ConfigDict
 
-from vit_jax import cost, data, page, report, runs, steps
+from vit_jax import cost, data, page, report, runs, scoring
 from vit_jax import mesh as meshes
 from vit_jax.commands import run_command
 from vit_jax.config import apply_overrides, flatten
-from vit_jax.data import batches
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.folder import RunFolder
-from vit_jax.metrics import classification, human, roc
+from vit_jax.metrics import human
 
 # Where the data lie, and how they are read: all that scoring may change of a run.
 MOVABLE = (
@@ -40,51 +33,16 @@ MOVABLE = (
 )
 
 
-def make_eval_step(
-    model: nn.Module, normalize: Callable, mesh: Mesh
-) -> Callable[[Any, Any], Any]:
-    """`steps.eval_step` compiled for a mesh: images in parts, logits everywhere.
-
-    Variables stay as they lie, whole or split.
-    """
-    step = functools.partial(steps.eval_step, model=model, normalize=normalize)
-    whole, parts = meshes.replicated(mesh), meshes.split_batch(mesh)
-    return jax.jit(step, in_shardings=(None, parts), out_shardings=whole)
-
-
-def score_split(
-    variables: Any,
-    images: UInt8[np.ndarray | data.Rows, "n height width channels"],
-    *,
-    eval_step: Callable,
-    batch_size: int,
-    mesh: Mesh,
-) -> Float[np.ndarray, "n classes"]:
-    """float32 logits of every image, in order.
-
-    The last batch is filled up with copies of the first image, whose logits are thrown
-    away: each image counts exactly once, whatever the batch size.
-    """
-    logits = []
-    for indices, mask in batches.eval_batches(len(images), batch_size):
-        batch = meshes.put(images[indices], meshes.split_batch(mesh))
-        logits.append((eval_step(variables, batch), mask))
-    scores = np.concatenate([jax.device_get(x)[mask] for x, mask in logits])
-    if len(scores) != len(images):
-        raise AssertionError(f"scored {len(scores)} of {len(images)} images")
-    return scores
-
-
 def make_scorer(run: runs.Run, batch_size: int) -> Callable[..., report.Scored]:
     """A function from a dataset to it with the run's logits, compiled once.
 
     On the first device alone. `batch_size` is config.eval_batch_size.
     """
     mesh = meshes.make_mesh(1)
-    eval_step = make_eval_step(run.model, run.normalize, mesh)
+    eval_step = scoring.make_eval_step(run.model, run.normalize, mesh)
 
     def score(dataset: data.Dataset) -> report.Scored:
-        logits = score_split(
+        logits = scoring.score_split(
             run.variables,
             dataset.images,
             eval_step=eval_step,
@@ -119,40 +77,13 @@ def load_splits(
         )
     splits = data.load(config.data)
     trained = RunFolder(run.workdir).read("dataset")
-    found = describe_dataset(splits)
+    found = scoring.describe_dataset(splits)
     if found != trained:
         raise UserError(
             f"The run was trained on {trained}, but the data found are {found}; give "
             "the dataset it was trained on."
         )
     return config, splits
-
-
-def describe_dataset(splits: dict[str, data.Dataset]) -> dict[str, Any]:
-    """The content of dataset.json: what a loaded run has to know of its data."""
-    train = splits["train"]
-    return {
-        "class_names": list(train.class_names),
-        "image_shape": list(train.images.shape[1:]),
-        "num_examples": {name: len(split) for name, split in splits.items()},
-    }
-
-
-def describe_scores(
-    logits: Float[np.ndarray, "n classes"], dataset: data.Dataset
-) -> dict[str, Any]:
-    """JSON-ready scores: accuracy, loss, num_examples, per_class, AUC and more."""
-    scores = classification.summarize(logits, dataset.labels, dataset.class_names)
-    curves = roc.one_vs_rest(logits, dataset.labels)
-    for row, curve in zip(scores["per_class"].values(), curves, strict=True):
-        row["auc"] = None if math.isnan(curve.auc) else curve.auc
-    mean_auc = roc.macro_auc(curves)
-    scores["macro"]["auc"] = None if math.isnan(mean_auc) else mean_auc
-    return {
-        "accuracy": scores.pop("accuracy"),
-        "loss": scores.pop("cross_entropy"),
-        **scores,
-    }
 
 
 def _add_to_results(
@@ -177,7 +108,7 @@ def _report_scores(
         name: scored if splits[name] is scored.dataset else score(splits[name])
         for name in ("val", "train")
     }
-    eval_step = make_eval_step(run.model, run.normalize, meshes.make_mesh(1))
+    eval_step = scoring.make_eval_step(run.model, run.normalize, meshes.make_mesh(1))
     scores = {
         **report.compare_splits(scored, **others),
         **cost.describe_cost(run),
@@ -260,7 +191,7 @@ def main(arguments: Sequence[str]) -> None:
         counts = human.load_counts(options.human_labels, shape)
     score = make_scorer(run, config.eval_batch_size)
     scored = score(dataset)
-    scores = describe_scores(scored.logits, dataset)
+    scores = scoring.describe_scores(scored.logits, dataset)
     if options.mirrored:
         mirrored = score(report.mirror(dataset))
         scores["mirrored"] = report.describe_mean(scored, mirrored)

@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
-from vit_jax import augment, data, evaluate, models, optim, steps
+from vit_jax import augment, data, models, optim, scoring, steps
 from vit_jax import mesh as meshes
 from vit_jax.config import set_value
 from vit_jax.durations import to_steps
@@ -79,7 +79,7 @@ class Experiment:
 
     def score(self, variables: Any, split: str) -> Float[np.ndarray, "n classes"]:
         """float32 logits of every image of a split."""
-        return evaluate.score_split(
+        return scoring.score_split(
             variables,
             self.splits[split].images,
             eval_step=self.eval_step,
@@ -170,7 +170,7 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
             jax.jit(init_state, out_shardings=shardings), root_key
         ),
         train_step=train_step,
-        eval_step=evaluate.make_eval_step(
+        eval_step=scoring.make_eval_step(
             model, functools.partial(augment.normalize, **statistics), mesh
         ),
     )

@@ -12,8 +12,9 @@ from scipy.special import log_softmax, softmax
 
 from vit_jax.data import Dataset
 from vit_jax.figures import calibration as calibration_figures
-from vit_jax.figures import confusion, history, images, people, per_class
+from vit_jax.figures import confusion, history, images, people, per_class, style
 from vit_jax.figures import roc as roc_figures
+from vit_jax.folder import RunFolder
 from vit_jax.metrics import calibration, classification, human, roc
 
 NUM_SAMPLES = 16
@@ -130,6 +131,13 @@ def draw_history(records: Sequence[Mapping[str, Any]], title: str) -> dict[str, 
     }
 
 
+def save_history(folder: RunFolder) -> None:
+    """Writes the curves of a run's metrics.jsonl into its figures/."""
+    figures = draw_history(folder.read_metrics(), folder.path.name)
+    for name, figure in figures.items():
+        style.save(figure, folder.figures / f"{name}.png")
+
+
 def draw_figures(
     scored: Scored, scores: Mapping[str, Any], name: str
 ) -> dict[str, Figure]:
@@ -137,7 +145,7 @@ def draw_figures(
 
     Args:
       scored: the split.
-      scores: of `evaluate.describe_scores` and `compare_splits`.
+      scores: of `scoring.describe_scores` and `compare_splits`.
       name: of the split, for the titles.
     """
     logits, labels = scored.logits, scored.dataset.labels

@@ -8,17 +8,15 @@ from typing import Any, NoReturn
 
 import jax
 import numpy as np
-from clu import parameter_overview
 from jaxtyping import Array
 from ml_collections import ConfigDict
 
-from vit_jax import agreement, data, dispatch, evaluate, models, report, steps
+from vit_jax import agreement, data, dispatch, models, scoring, steps
 from vit_jax import mesh as meshes
 from vit_jax.checkpoint import Checkpoints
 from vit_jax.config import check_config
 from vit_jax.experiment import Experiment, make_experiment, summarize
 from vit_jax.feed import Feed
-from vit_jax.figures import style
 from vit_jax.folder import RunFolder
 from vit_jax.journal import Journal
 from vit_jax.logs import TrainLog, tensorboard_writer
@@ -66,7 +64,7 @@ def _train_and_evaluate(
     experiment = agreement.run_on_all(
         lambda: make_experiment(config, data.load(config.data))
     )
-    dataset = evaluate.describe_dataset(experiment.splits)
+    dataset = scoring.describe_dataset(experiment.splits)
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
         folder.require_same(experiment.config, dataset)
@@ -77,6 +75,8 @@ def _train_and_evaluate(
         folder.start(experiment.config, dataset)
         say(summarize(experiment, models.count_params(state.params)))
         if config.parameter_overview:
+            from clu import parameter_overview
+
             say(parameter_overview.get_parameter_overview(state.params))
         if _is_finished(experiment, journal, int(state.step)):
             results = agreement.first_decides(
@@ -94,10 +94,10 @@ def _train_and_evaluate(
     folder.write("results", results)
     if not agreement.is_first():
         return results
-    for name, figure in report.draw_history(
-        folder.read_metrics(), folder.path.name
-    ).items():
-        style.save(figure, folder.figures / f"{name}.png")
+    # Matplotlib takes a second to load, which no start has to wait for.
+    from vit_jax import report
+
+    report.save_history(folder)
     return results
 
 
@@ -271,7 +271,7 @@ def _score_best(
     for name, split in splits.items():
         if name != "train":
             logits = experiment.score(best.variables, name)
-            results[name] = evaluate.describe_scores(logits, split)
+            results[name] = scoring.describe_scores(logits, split)
     return results | {
         "num_steps": int(state.step),
         "num_epochs": round(int(state.step) / experiment.plan.steps_per_epoch, 4),
