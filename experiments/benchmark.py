@@ -85,30 +85,34 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
         runs["torch"] = torch_step
         result["torch_mode"] = torch_step.mode
         result["torch_warmup_seconds"] = torch_step.warmup_seconds
-    seconds = {
-        name: np.divide(values, num_steps).tolist()
-        for name, values in timing.alternate(runs, arguments.repeats).items()
-    }
-    return result | summarize(result, seconds)
+    wall, busy = (
+        {name: np.divide(values, num_steps).tolist() for name, values in times.items()}
+        for times in timing.alternate(runs, arguments.repeats)
+    )
+    return result | summarize(result, wall, busy)
 
 
 def summarize(
-    result: dict[str, Any], seconds: dict[str, list[float]]
+    result: dict[str, Any],
+    seconds: dict[str, list[float]],
+    cpu_seconds: dict[str, list[float]],
 ) -> dict[str, Any]:
     """What follows from the seconds a step took in each round.
 
     Returns:
-      step_seconds of each way; images_per_second, epoch_seconds (of 50,000 images),
-      utilisation (share of peak_flops_per_second) with full augmentation;
-      augmentation_share of the step, from the medians; and, measured against PyTorch,
+      step_seconds and step_cpu_seconds of each way; images_per_second, epoch_seconds (of 50,000 images),
+      utilisation (share of peak_flops_per_second), with full augmentation;
+      augmentation_share of the step, from the medians; and, against PyTorch,
       torch_ratio: of the rounds' step times, JAX over PyTorch (below 1: JAX is faster),
-      and torch_ratio_of_medians.
+      torch_ratio_of_medians, and torch_cpu_ratio, of the medians of CPU seconds.
     """
+    cpu_described = {name: timing.describe(v) for name, v in cpu_seconds.items()}
     described = {name: timing.describe(values) for name, values in seconds.items()}
     median = {name: values["median"] for name, values in described.items()}
     images_per_second = result["batch_size"] / median["augmented"]
     summary = {
         "step_seconds": described,
+        "step_cpu_seconds": cpu_described,
         "images_per_second": images_per_second,
         "epoch_seconds": NUM_IMAGES / images_per_second,
         "augmentation_share": 1 - median["jax"] / median["augmented"],
@@ -120,6 +124,9 @@ def summarize(
         rounds = np.divide(seconds["jax"], seconds["torch"]).tolist()
         summary["torch_ratio"] = timing.describe(rounds)
         summary["torch_ratio_of_medians"] = median["jax"] / median["torch"]
+        summary["torch_cpu_ratio"] = (
+            cpu_described["jax"]["median"] / cpu_described["torch"]["median"]
+        )
     return summary
 
 
@@ -145,7 +152,8 @@ def format_table(results: list[dict[str, Any]]) -> str:
             low_ratio, high_ratio = result["torch_ratio"]["quartiles"]
             against = (
                 f"{result['torch_ratio_of_medians']:.3f} "
-                f"(rounds {low_ratio:.3f}-{high_ratio:.3f}, {result['torch_mode']})"
+                f"(rounds {low_ratio:.3f}-{high_ratio:.3f}), CPU time "
+                f"{result['torch_cpu_ratio']:.3f}, {result['torch_mode']}"
             )
         lines.append(
             f"{result['model']:12} {result['images_per_second']:9.1f} "

@@ -74,7 +74,7 @@ def print_table(names: list[str], batch_size: int, repeats: int) -> None:
                 print(f"{name:12} {implementation:6} cannot run: {reason}")
             else:
                 runs[implementation] = run
-        for implementation, seconds in timing.alternate(runs, repeats).items():
+        for implementation, seconds in timing.alternate(runs, repeats)[0].items():
             ms = {
                 key: 1e3 * value / REPEATS_IN_DISPATCH
                 for key, value in timing.describe(seconds).items()

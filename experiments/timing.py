@@ -24,13 +24,22 @@ def seconds_of(run: Callable[[], Any]) -> float:
 
 def alternate(
     runs: Mapping[str, Callable[[], Any]], repeats: int
-) -> dict[str, list[float]]:
-    """Durations of each of `runs`, taken in turns, so that a drift touches all."""
-    seconds: dict[str, list[float]] = {name: [] for name in runs}
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Durations of each of `runs`, taken in turns, so that a drift touches all.
+
+    Returns:
+      Seconds by the clock, and CPU seconds of all threads of this process. The second
+      is the steadier measure on a CPU that others use as well, except of threads that
+      wait for each other in a loop, as PyTorch's do.
+    """
+    wall: dict[str, list[float]] = {name: [] for name in runs}
+    busy: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeats):
         for name, run in runs.items():
-            seconds[name].append(seconds_of(run))
-    return seconds
+            start = time.process_time()
+            wall[name].append(seconds_of(run))
+            busy[name].append(time.process_time() - start)
+    return wall, busy
 
 
 def describe(values: Sequence[float]) -> dict[str, Any]:
