@@ -8,6 +8,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from experiments import timing
 from experiments.jax_step import load_config
@@ -74,14 +75,17 @@ def print_table(names: list[str], batch_size: int, repeats: int) -> None:
                 print(f"{name:12} {implementation:6} cannot run: {reason}")
             else:
                 runs[implementation] = run
-        for implementation, seconds in timing.alternate(runs, repeats)[0].items():
-            ms = {
-                key: 1e3 * value / REPEATS_IN_DISPATCH
-                for key, value in timing.describe(seconds).items()
-                if key in ("median", "min", "max")
-            }
+        wall, busy = timing.alternate(runs, repeats)
+        for implementation in runs:
+            median, low, high, cpu = (
+                1e3 * value / REPEATS_IN_DISPATCH
+                for value in (
+                    *np.percentile(wall[implementation], (50, 0, 100)),
+                    np.median(busy[implementation]),
+                )
+            )
             print(
-                f"{name:12} {implementation:6} {ms['median']:9.3f} ms "
-                f"({ms['min']:.3f}-{ms['max']:.3f})",
+                f"{name:12} {implementation:6} {median:9.3f} ms ({low:.3f}-{high:.3f})"
+                f", CPU time {cpu:.3f} ms",
                 flush=True,
             )
