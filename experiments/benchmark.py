@@ -101,7 +101,8 @@ def summarize(
 
     Returns:
       step_seconds and step_cpu_seconds of each way; images_per_second, epoch_seconds
-      (of 50,000 images) and utilisation (share of peak_flops_per_second), with full augmentation;
+      (of 50,000 images) and utilisation (share of peak_flops_per_second), all with
+      full augmentation;
       augmentation_share of the step, from the medians; and, against PyTorch,
       torch_ratio: of the rounds' step times, JAX over PyTorch (below 1: JAX is faster),
       torch_ratio_of_medians, and torch_cpu_ratio, of the medians of CPU seconds.

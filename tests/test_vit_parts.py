@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen as nn
+from jax.sharding import NamedSharding, PartitionSpec
 
 from vit_jax.models import ViT
 from vit_jax.models.attention import SelfAttention, mimetic_kernels
@@ -107,6 +108,20 @@ def test_mask_elements_are_independent_and_of_16_bits():
     layer = Dropout(1 - 1e-7, deterministic=False)
     out = layer.apply({}, jnp.ones((8, 8)), rngs={"dropout": key})
     assert np.isfinite(out).all()
+
+
+def test_mask_does_not_depend_on_the_number_of_devices():
+    def draw(num_devices):
+        mesh = jax.make_mesh(
+            (num_devices,), ("batch",), devices=jax.devices()[:num_devices]
+        )
+        out = NamedSharding(mesh, PartitionSpec("batch"))
+        draw = jax.jit(
+            lambda key: random_mask(key, (8, 3, 5), 2**15), out_shardings=out
+        )
+        return np.asarray(draw(jax.random.key(6)))
+
+    np.testing.assert_array_equal(draw(1), draw(8))
 
 
 def test_nothing_is_dropped_outside_training():
