@@ -1,16 +1,10 @@
-"""What augmentation costs, as a share of the train step, on the device it runs on.
+"""What each augmentation costs: `python -m experiments.benchmark --augmentations`.
 
-    python experiments/benchmark_augment.py
-    python experiments/benchmark_augment.py --batch_size=1024 --model=resnet18
-
-Prints a line for each policy, and for each part of a batch's way through augmentation:
+A line for each policy, and for each part of a batch's way through augmentation:
 milliseconds per batch, and their share of a train step with that augmentation. Images
 are random, since neither depends on what is in them.
 """
 
-import argparse
-import statistics
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,10 +12,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments import timing
+from experiments.jax_step import (
+    JaxStep,
+    load_config,
+    make_dataset,
+    without_augmentation,
+)
 from vit_jax.augment import make_augment
 from vit_jax.config import make_config
-from vit_jax.data import Dataset
-from vit_jax.experiment import make_experiment
 
 NOTHING = {"crop": "none", "flip": "none"}
 REGULARIZED = {
@@ -49,12 +48,12 @@ AUGMENTATIONS = {
 def median_seconds(run: Callable[[], Any], repeats: int) -> float:
     """Median duration of `run`, after one call that compiles."""
     jax.block_until_ready(run())
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        jax.block_until_ready(run())
-        seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+    return timing.describe(
+        [
+            timing.seconds_of(lambda: jax.block_until_ready(run()))
+            for _ in range(repeats)
+        ]
+    )["median"]
 
 
 def make_batch(batch_size: int) -> dict[str, jax.Array]:
@@ -100,48 +99,20 @@ def augment_seconds(
     return median_seconds(lambda: augment_many(key, **batch), repeats) / 10
 
 
-def step_seconds(model: str, batch: Mapping[str, jax.Array], repeats: int) -> float:
-    """Seconds of one train step without augmentation."""
-    images, labels = np.asarray(batch["images"]), np.asarray(batch["labels"])
-    dataset = Dataset(images, labels, tuple("abcdefghij"))
-    experiment = make_experiment(
-        make_config(
-            {
-                "batch_size": len(images),
-                "eval_batch_size": len(images),
-                "num_devices": 1,
-                "model": {"name": model},
-                "augment": NOTHING,
-            }
-        ),
-        dict.fromkeys(("train", "val", "test"), dataset),
-    )
-    train_step = jax.jit(experiment.train_step)
-    state, root_key = experiment.init_state(), experiment.root_key
-    scale = jnp.float32(1)
-    return median_seconds(lambda: train_step(state, batch, root_key, scale), repeats)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--model", default="vit_ti")
-    parser.add_argument("--batch_size", type=int, default=128)
-    parser.add_argument("--repeats", type=int, default=5)
-    arguments = parser.parse_args()
-
-    batch = make_batch(arguments.batch_size)
-    step = step_seconds(arguments.model, batch, arguments.repeats)
-    device = jax.devices()[0]
-    print(f"{device.platform} ({device.device_kind}), JAX {jax.__version__}")
-    print(
-        f"{arguments.model}, batch {arguments.batch_size}: "
-        f"{step * 1e3:.2f} ms a step without augmentation"
-    )
+def print_table(names: list[str], batch_size: int, repeats: int) -> None:
+    """Milliseconds a batch of each augmentation, and its share of each model's step."""
+    batch = make_batch(batch_size)
+    dataset = make_dataset()
+    steps = {}
+    for name in names:
+        config = without_augmentation(load_config(name, batch_size, []))
+        run = JaxStep(config, dataset, steps_per_dispatch=1)
+        steps[name] = median_seconds(run, repeats)
+    machine = timing.describe_machine()
+    print(f"{machine['device']}, JAX {machine['versions']['jax']}, batch {batch_size}")
+    for name, seconds in steps.items():
+        print(f"{name}: {seconds * 1e3:.2f} ms a step without augmentation")
     for name, settings in AUGMENTATIONS.items():
-        seconds = augment_seconds(settings, batch, arguments.repeats)
-        share = seconds / (seconds + step)
-        print(f"{name:50s} {seconds * 1e3:9.3f} ms {share:8.2%}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        seconds = augment_seconds(settings, batch, repeats)
+        shares = [f"{seconds / (seconds + step):8.2%}" for step in steps.values()]
+        print(f"{name:50s} {seconds * 1e3:9.3f} ms", *shares, flush=True)

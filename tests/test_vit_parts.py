@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import linen as nn
+from jax.sharding import NamedSharding, PartitionSpec
 
 from vit_jax.models import ViT
 from vit_jax.models.attention import SelfAttention, mimetic_kernels
+from vit_jax.models.dropout import Dropout, random_mask
 from vit_jax.models.embeddings import (
     ConvStem,
     shift_diagonally,
@@ -75,7 +77,8 @@ def test_every_dropout_acts_at_its_rate(dropouts):
         draws = len(before) if "branch_scale" in path else drawn.sum()
         tolerance = 5 * np.sqrt(rate * (1 - rate) / draws)
         assert 1 - kept.sum() / drawn.sum() == pytest.approx(rate, abs=tolerance), path
-        np.testing.assert_allclose(after[kept], before[kept] / (1 - rate), rtol=1e-6)
+        rounded = round(rate * 2**16) / 2**16
+        np.testing.assert_allclose(after[kept], before[kept] / (1 - rounded), rtol=1e-6)
     np.testing.assert_array_equal(
         record["block1/attention/Dropout_0"][0],
         sown["block1"]["attention"]["attention"][0],
@@ -88,6 +91,37 @@ def test_stochastic_depth_drops_whole_examples(dropouts):
             for example_before, example_after in zip(before, after, strict=True):
                 dropped = example_after[example_before != 0] == 0
                 assert dropped.all() or not dropped.any()
+
+
+def test_mask_elements_are_independent_and_of_16_bits():
+    """Also those that share a 32-bit number, and at rates next to 0 and to 1."""
+    key = jax.random.key(5)
+    keep = np.asarray(random_mask(key, (40_000, 5), num_dropped=2**14))
+    assert keep.shape == (40_000, 5)
+    centred = keep - 0.75
+    covariance = centred.T @ centred / len(keep)
+    np.testing.assert_allclose(covariance, 0.1875 * np.eye(5), atol=5 * 0.25 / 200)
+    # One element in 2**16 each: seen, and seldom.
+    for num_dropped, of_one in ((1, False), (2**16 - 1, True)):
+        rare = random_mask(key, (1000, 1000), num_dropped) == of_one
+        assert 1 <= rare.sum() <= 40
+    layer = Dropout(1 - 1e-7, deterministic=False)
+    out = layer.apply({}, jnp.ones((8, 8)), rngs={"dropout": key})
+    assert np.isfinite(out).all()
+
+
+def test_mask_does_not_depend_on_the_number_of_devices():
+    def draw(num_devices):
+        mesh = jax.make_mesh(
+            (num_devices,), ("batch",), devices=jax.devices()[:num_devices]
+        )
+        out = NamedSharding(mesh, PartitionSpec("batch"))
+        draw = jax.jit(
+            lambda key: random_mask(key, (8, 3, 5), 2**15), out_shardings=out
+        )
+        return np.asarray(draw(jax.random.key(6)))
+
+    np.testing.assert_array_equal(draw(1), draw(8))
 
 
 def test_nothing_is_dropped_outside_training():

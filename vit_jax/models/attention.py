@@ -8,6 +8,8 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from vit_jax.models.dropout import Dropout
+
 # Of every weight of the ViT but its stem's. Truncated at two deviations.
 KERNEL_INIT = nn.initializers.truncated_normal(0.02)
 
@@ -82,12 +84,12 @@ class SelfAttention(nn.Module):
         weights = nn.softmax(logits)
         self.sow("intermediates", "attention", weights)
 
-        weights = nn.Dropout(self.attention_dropout, deterministic=not train)(weights)
+        weights = Dropout(self.attention_dropout, deterministic=not train)(weights)
         mixed = jnp.einsum("bhqk,bkhd->bqhd", weights.astype(self.dtype), value)
         mixed = nn.DenseGeneral(
             width, axis=(-2, -1), kernel_init=out_init, dtype=self.dtype, name="out"
         )(mixed)
-        return nn.Dropout(self.dropout, deterministic=not train)(mixed)
+        return Dropout(self.dropout, deterministic=not train)(mixed)
 
     def _kernel_inits(self, width: int):
         if self.attention_init != "mimetic" or not self.is_initializing():

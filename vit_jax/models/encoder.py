@@ -8,6 +8,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from vit_jax.models.attention import KERNEL_INIT, SelfAttention
+from vit_jax.models.dropout import Dropout
 
 # The exact GELU, by the error function, as PyTorch has it; JAX's default approximates.
 ACTIVATIONS: dict[str, Callable] = {
@@ -38,11 +39,11 @@ class Mlp(nn.Module):
             self.hidden_width, dtype=self.dtype, kernel_init=KERNEL_INIT, name="hidden"
         )(tokens)
         x = ACTIVATIONS[self.activation](x)
-        x = nn.Dropout(self.dropout, deterministic=not train)(x)
+        x = Dropout(self.dropout, deterministic=not train)(x)
         x = nn.Dense(
             tokens.shape[-1], dtype=self.dtype, kernel_init=KERNEL_INIT, name="out"
         )(x)
-        return nn.Dropout(self.dropout, deterministic=not train)(x)
+        return Dropout(self.dropout, deterministic=not train)(x)
 
 
 class BranchScale(nn.Module):
@@ -68,9 +69,9 @@ class BranchScale(nn.Module):
                 "scale", nn.initializers.constant(self.layer_scale), branch.shape[-1:]
             )
             branch *= scale[None, None].astype(branch.dtype)
-        return nn.Dropout(
-            self.drop_path, broadcast_dims=(1, 2), deterministic=not train
-        )(branch)
+        return Dropout(self.drop_path, broadcast_dims=(1, 2), deterministic=not train)(
+            branch
+        )
 
 
 class EncoderBlock(nn.Module):
@@ -124,7 +125,7 @@ class EncoderBlock(nn.Module):
             dtype=self.dtype,
             name="mlp",
         )
-        mlp_output_dropout = nn.Dropout(
+        mlp_output_dropout = Dropout(
             self.mlp_output_dropout, deterministic=not train, name="mlp_output_dropout"
         )
         norm1, norm2 = (

@@ -7,6 +7,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from vit_jax.models.attention import KERNEL_INIT
+from vit_jax.models.dropout import Dropout
 from vit_jax.models.embeddings import (
     ConvStem,
     PatchStem,
@@ -109,7 +110,7 @@ class ViT(nn.Module):
         if self.num_registers:
             registers = self._tokens("registers", self.num_registers, batch)
             x = jnp.concatenate([x, registers], axis=1)
-        x = nn.Dropout(
+        x = Dropout(
             self.embedding_dropout, deterministic=not train, name="embedding_dropout"
         )(x)
 

@@ -1,0 +1,122 @@
+"""A plain PyTorch train step of the same model, data and optimizer, at its fastest.
+
+Data on the device, channels_last for convolutions, fused attention and optimizer,
+torch.compile, and bfloat16 autocast where the JAX model computes in bfloat16. Weight
+decay covers all parameters, which costs what a mask costs. Images are normalised on the
+device and not augmented.
+"""
+
+import contextlib
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from experiments import timing, torch_models
+from experiments.jax_step import NUM_IMAGES
+from vit_jax import models
+from vit_jax.data import Dataset, batches
+from vit_jax.experiment import Experiment
+
+MODES = ("eager", "default", "reduce-overhead", "max-autotune")
+
+
+def make_optimizer(config, parameters) -> torch.optim.Optimizer:
+    """The fused counterpart of `config.optim`: sgd, or adamw for all others."""
+    decay = config.weight_decay
+    if config.name == "sgd":
+        return torch.optim.SGD(
+            parameters, config.learning_rate, config.momentum, weight_decay=decay,
+            nesterov=config.nesterov, fused=True,
+        )  # fmt: skip
+    return torch.optim.AdamW(
+        parameters, config.learning_rate, (config.b1, config.b2), weight_decay=decay,
+        fused=True,
+    )  # fmt: skip
+
+
+class TorchStep:
+    """`steps_per_dispatch` train steps in one call.
+
+    Attributes:
+      num_params: of the model; equal to the JAX model's, or making it fails.
+      mode: of torch.compile, or "eager", also where the compiler failed.
+      warmup_seconds: of the first two calls, compilation included.
+    """
+
+    def __init__(
+        self, experiment: Experiment, num_params: int, dataset: Dataset,
+        steps_per_dispatch: int, mode: str,
+    ):  # fmt: skip
+        torch.set_num_threads(timing.num_threads())
+        torch.set_float32_matmul_precision("high")
+        self.steps_per_dispatch, self.mode, self._step = steps_per_dispatch, mode, 0
+        self.config = config = experiment.config
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        net = torch_models.make_model(experiment.model, dataset.images.shape[1])
+        self.num_params = sum(p.numel() for p in net.parameters())
+        if self.num_params != num_params:
+            raise ValueError(f"{self.num_params} parameters, but JAX has {num_params}")
+        if isinstance(experiment.model, models.ResNet):
+            net = net.to(memory_format=torch.channels_last)
+        self.net = net.to(self.device).train()
+        self.optimizer = make_optimizer(config.optim, self.net.parameters())
+        pixels = torch.from_numpy(dataset.images).to(self.device)
+        # A view of NCHW whose bytes stay NHWC is what channels_last means.
+        self._images = pixels.permute(0, 3, 1, 2)
+        self._labels = torch.from_numpy(dataset.labels).long().to(self.device)
+        self._mean, self._std = (
+            255 * torch.tensor(x, device=self.device).view(1, 3, 1, 1)
+            for x in (config.data.mean, config.data.std)
+        )
+        self._loss = self._mean_loss
+        if mode != "eager":
+            self._loss = torch.compile(self._mean_loss, mode=mode)
+        self.warmup_seconds = timing.seconds_of(self._warm_up)
+
+    def __call__(self) -> None:
+        for _ in range(self.steps_per_dispatch):
+            self._train_step()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def _warm_up(self) -> None:
+        try:
+            self()
+        except Exception as error:
+            if self.mode == "eager":
+                raise
+            print(f"torch.compile failed, going on without: {type(error).__name__}")
+            self.mode, self._loss = "eager", self._mean_loss
+            self()
+        self()
+
+    def _mean_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        bfloat16 = self.config.model.dtype == "bfloat16"
+        context = (
+            torch.autocast(self.device.type, torch.bfloat16)
+            if bfloat16
+            else contextlib.nullcontext()
+        )
+        with context:
+            logits = self.net((images.float() - self._mean) / self._std)
+        return functional.cross_entropy(
+            logits.float(), labels, label_smoothing=self.config.augment.label_smoothing
+        )
+
+    def _train_step(self) -> None:
+        indices = torch.from_numpy(
+            batches.train_indices(
+                NUM_IMAGES, self.config.batch_size, 0, self._step
+            ).astype(np.int64)
+        ).to(self.device, non_blocking=True)
+        self._step += 1
+        if self.device.type == "cuda":
+            torch.compiler.cudagraph_mark_step_begin()
+        self._loss(self._images[indices], self._labels[indices]).backward()
+        if self.config.optim.clip_norm:
+            torch.nn.utils.clip_grad_norm_(
+                self.net.parameters(), self.config.optim.clip_norm, foreach=True
+            )
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)

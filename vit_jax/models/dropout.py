@@ -1,0 +1,43 @@
+"""Dropout that draws half the random bits."""
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+_LEVELS = 2**16
+
+
+class Dropout(nn.Dropout):
+    """`nn.Dropout` from 16 random bits an element instead of 32.
+
+    Random bits are most of what dropout costs on a CPU. The rate is rounded to a
+    multiple of 2**-16, and what is kept is scaled up by the rounded rate's own
+    1 / (1 - rate), so that the expectation stays exact.
+    """
+
+    @nn.compact
+    def __call__(self, inputs: Float[Array, "..."]) -> Float[Array, "..."]:
+        if self.deterministic or not self.rate:
+            return inputs
+        shape = [
+            1 if axis in self.broadcast_dims else size
+            for axis, size in enumerate(inputs.shape)
+        ]
+        num_dropped = min(round(self.rate * _LEVELS), _LEVELS - 1)
+        keep = random_mask(self.make_rng("dropout"), tuple(shape), num_dropped)
+        return jnp.where(keep, inputs * (_LEVELS / (_LEVELS - num_dropped)), 0)
+
+
+def random_mask(
+    key: PRNGKeyArray, shape: tuple[int, ...], num_dropped: int
+) -> Bool[Array, "..."]:
+    """True with probability 1 - num_dropped / 2**16, independently for each element.
+
+    Each 32-bit number is used twice, along the last axis, so that a batch that is split
+    over devices draws what it would draw on one.
+    """
+    *outer, size = shape
+    pairs = jax.random.bits(key, (*outer, -(-size // 2)), jnp.uint32)
+    halves = jax.lax.bitcast_convert_type(pairs, jnp.uint16)
+    return halves.reshape(*outer, -1)[..., :size] >= num_dropped
