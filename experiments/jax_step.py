@@ -1,18 +1,16 @@
 """The project's train step, compiled for measurement."""
 
-import itertools
 import pathlib
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from experiments.timing import seconds_of
+from vit_jax import dispatch
 from vit_jax import mesh as meshes
-from vit_jax import steps
 from vit_jax.config import (
     apply_overrides,
     default_config,
@@ -20,8 +18,9 @@ from vit_jax.config import (
     make_config,
     set_value,
 )
-from vit_jax.data import Dataset, batches
+from vit_jax.data import Dataset
 from vit_jax.experiment import Experiment, make_experiment
+from vit_jax.feed import Feed
 
 NUM_IMAGES = 50_000
 # Whose augmentation and optimizer a model is measured with; others: the defaults'.
@@ -84,47 +83,33 @@ class JaxStep:
         self.experiment = make_experiment(config, splits)
         self.steps_per_dispatch = steps_per_dispatch
         self._state = self.experiment.init_state()
-        self._counter = itertools.count()
-        whole = meshes.replicated(self.experiment.mesh)
-        split = meshes.put((dataset.images, dataset.labels), whole)
-        self._inputs = split, jax.device_put(self.experiment.root_key, whole)
-        jitted = jax.jit(self._many_steps, donate_argnums=0)
-        lowered: list[Any] = []
-        self.compile_seconds = seconds_of(
-            lambda: lowered.append(
-                jitted.lower(self._state, self._next_batches(), *self._inputs).compile()
-            )
+        self._next_step = 0
+        mesh = self.experiment.mesh
+        whole = meshes.replicated(mesh)
+        self._feed = Feed(dataset, self.experiment.config, mesh)
+        self._root_key = jax.device_put(self.experiment.root_key, whole)
+        self._lr_scale = meshes.put(np.float32(1), whole)
+        start = time.perf_counter()
+        compiled = dispatch.compile_steps(
+            self.experiment,
+            self._state,
+            self._root_key,
+            self._feed,
+            [steps_per_dispatch],
         )
-        self._compiled: Callable = lowered[0]
+        self.compile_seconds = time.perf_counter() - start
+        self._compiled: Any = compiled[steps_per_dispatch]
         memory = self._compiled.memory_analysis()
         self.temp_bytes = memory.temp_size_in_bytes if memory is not None else 0
 
     def __call__(self) -> None:
+        batches = self._feed.batches_at(self._next_step, self.steps_per_dispatch)
+        self._next_step += self.steps_per_dispatch
         self._state, metrics = self._compiled(
-            self._state, self._next_batches(), *self._inputs
+            self._state,
+            self._feed.split,
+            meshes.put(batches, meshes.split_batches(self.experiment.mesh)),
+            self._root_key,
+            self._lr_scale,
         )
         jax.block_until_ready(metrics)
-
-    def _next_batches(self) -> dict[str, jax.Array]:
-        """Indices and epochs of the next steps, [steps, batch], as in the loop."""
-        size = self.experiment.config.batch_size
-        numbers = [next(self._counter) for _ in range(self.steps_per_dispatch)]
-        batch = {
-            "indices": np.stack(
-                [batches.train_indices(NUM_IMAGES, size, 0, n) for n in numbers]
-            ),
-            "epochs": np.stack(
-                [batches.train_epochs(NUM_IMAGES, size, n) for n in numbers]
-            ),
-        }
-        return meshes.put(batch, meshes.replicated(self.experiment.mesh))
-
-    def _many_steps(self, state, batch, split, root_key):
-        def one_step(state, batch):
-            batch = steps.take_batch(*split, **batch)
-            return self.experiment.train_step(state, batch, root_key, jnp.float32(1))
-
-        if self.steps_per_dispatch == 1:
-            # Not a scan of one: on a CPU convolutions are far slower inside a loop.
-            return one_step(state, jax.tree.map(lambda x: x[0], batch))
-        return jax.lax.scan(one_step, state, batch)
