@@ -7,7 +7,8 @@ import pytest
 from flax import linen as nn
 from jax.sharding import NamedSharding, PartitionSpec
 
-from vit_jax.models import ViT
+from vit_jax.errors import UserError
+from vit_jax.models import ViT, make_model
 from vit_jax.models.attention import SelfAttention, mimetic_kernels
 from vit_jax.models.dropout import Dropout, random_mask
 from vit_jax.models.embeddings import (
@@ -149,6 +150,53 @@ def attention_with(tokens, **settings):
         return state["intermediates"]["attention"][0]
 
     return variables["params"], weights
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize("implementation", ["xla", "cudnn"])
+def test_implementations_of_attention_agree(implementation, dtype):
+    """Away from GPUs "cudnn" is "xla"; on one, it is what is tested here."""
+    shape = {"dtype": dtype, "qk_norm": True}
+    layers = [
+        SelfAttention(4, **shape, implementation=i) for i in ("plain", implementation)
+    ]
+    tokens = jax.random.normal(jax.random.key(1), (3, 9, 32))
+    params = layers[0].init(jax.random.key(0), tokens, train=False)["params"]
+    params = jax.tree.map(lambda x: 10 * x, params)
+
+    def gradients(layer):
+        def loss(params, tokens):
+            out = layer.apply({"params": params}, tokens, train=True)
+            return jnp.square(out.astype(jnp.float32)).sum(), out
+
+        return jax.grad(loss, argnums=(0, 1), has_aux=True)(params, tokens)
+
+    results = [gradients(layer) for layer in layers]
+    tolerance = {jnp.float32: 1e-5, jnp.bfloat16: 3e-2}[dtype]
+
+    def assert_close(a, b):
+        a, b = np.asarray(a, np.float32), np.asarray(b, np.float32)
+        assert np.abs(a - b).max() <= tolerance * np.abs(a).max()
+
+    jax.tree.map(assert_close, *results)
+    # Whoever asks for the weights gets them, and the same logits.
+    out, state = layers[1].apply(
+        {"params": params}, tokens, train=False, mutable=["intermediates"]
+    )
+    assert_close(out, results[1][1])
+    (weights,) = state["intermediates"]["attention"]
+    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "setting", [{"attention_dropout": 0.1}, {"local_attention": True}]
+)
+def test_what_only_plain_attention_has_is_refused(setting):
+    with pytest.raises(UserError, match=next(iter(setting))):
+        make_model(
+            {"name": "vit", "attention_implementation": "xla", **setting},
+            num_classes=10, image_shape=(32, 32, 3), dtype=jnp.float32,
+        )  # fmt: skip
 
 
 TOKENS = jax.random.normal(jax.random.key(3), (2, 6, 8)) * 20

@@ -230,6 +230,14 @@ FIELDS: dict[str, Field] = {
     "model.attention_init": choice(
         None, f"Of attention weights. {_MODEL}", "trunc_normal", "mimetic", None
     ),
+    "model.attention_implementation": choice(
+        None,
+        f"Plain, or of jax.nn, without weights' dropout or LSA. {_MODEL}",
+        "plain",
+        "xla",
+        "cudnn",
+        None,
+    ),
     "model.activation": choice(None, f"Of the MLP. {_MODEL}", "gelu", "relu", None),
     "model.norm_eps": number(
         None, f"Added to LayerNorm's variances. {_MODEL}", optional=True

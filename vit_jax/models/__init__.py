@@ -101,6 +101,7 @@ def make_model(
     if network is ViT:
         _check_patches(settings, image_shape)
         _check_width(settings)
+        _check_attention(settings)
     return network(num_classes=num_classes, dtype=dtype, **settings)
 
 
@@ -190,6 +191,18 @@ def _check_patches(
             f"config.model.patch_size is {settings['patch_size']}, but must {reason}; "
             f"sizes that would work: {works}."
         )
+
+
+def _check_attention(settings: Mapping[str, Any]) -> None:
+    """What only the plain implementation can do."""
+    implementation = settings["attention_implementation"]
+    for key in ("attention_dropout", "local_attention"):
+        if implementation != "plain" and settings[key]:
+            raise UserError(
+                f"config.model.attention_implementation is {implementation}, but only "
+                f"plain has config.model.{key}, which is {settings[key]}; set the "
+                "first to plain or switch the second off."
+            )
 
 
 def _check_width(settings: Mapping[str, Any]) -> None:

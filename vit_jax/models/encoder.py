@@ -98,6 +98,7 @@ class EncoderBlock(nn.Module):
     qk_norm: bool = False
     local_attention: bool = False
     attention_init: str = "trunc_normal"
+    attention_implementation: str = "plain"
     activation: str = "gelu"
     norm_eps: float = 1e-6
     dtype: DTypeLike = jnp.float32
@@ -114,6 +115,7 @@ class EncoderBlock(nn.Module):
             attention_dropout=self.attention_dropout,
             dropout=self.dropout,
             attention_init=self.attention_init,
+            implementation=self.attention_implementation,
             norm_eps=self.norm_eps,
             dtype=self.dtype,
             name="attention",

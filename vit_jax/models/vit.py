@@ -54,6 +54,7 @@ class ViT(nn.Module):
       stem_downsampling: of the conv stem: "max_pool" or "stride".
       local_attention: see `SelfAttention`.
       attention_init: of attention kernels: "trunc_normal" or "mimetic".
+      attention_implementation: "plain", "xla" or "cudnn", see `attention.attend`.
       activation: of the MLP: "gelu" or "relu".
       norm_eps: added to every LayerNorm's variance.
       dtype: of the computation. Parameters, softmax, the statistics of LayerNorm,
@@ -86,6 +87,7 @@ class ViT(nn.Module):
     stem_downsampling: str = "max_pool"
     local_attention: bool = False
     attention_init: str = "trunc_normal"
+    attention_implementation: str = "plain"
     activation: str = "gelu"
     norm_eps: float = 1e-6
     dtype: DTypeLike = jnp.float32
@@ -156,6 +158,7 @@ class ViT(nn.Module):
             qk_norm=self.qk_norm,
             local_attention=self.local_attention,
             attention_init=self.attention_init,
+            attention_implementation=self.attention_implementation,
             activation=self.activation,
             norm_eps=self.norm_eps,
             dtype=self.dtype,
