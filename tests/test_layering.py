@@ -24,6 +24,7 @@ LAYERS = [
     {"scoring", "interpret"},
     {"evaluate", "experiment"},
     {"dispatch"},
+    {"loop"},
     {"train", "comparison", "exploration"},
     {"compare", "predict", "explain", "explore"},
     {"main"},

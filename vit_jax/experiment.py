@@ -131,13 +131,6 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
     )
     optimizer = optim.make_optimizer(config.optim, schedule)
     statistics = {"mean": config.data.mean, "std": config.data.std}
-    init_state = functools.partial(
-        steps.init_state,
-        model=model,
-        optimizer=optimizer,
-        image_shape=image_shape,
-        use_ema=config.optim.ema_decay > 0,
-    )
     train_step = functools.partial(
         steps.train_step,
         model=model,
@@ -155,10 +148,13 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         unroll=jax.default_backend() == "cpu",
     )
     root_key = jax.random.key(config.seed)
-    shardings = meshes.replicated(mesh)
-    if config.shard_params:
-        shapes = jax.eval_shape(init_state, root_key)
-        shardings = meshes.split_state(mesh, shapes)
+    init_state = functools.partial(
+        steps.init_state,
+        model=model,
+        optimizer=optimizer,
+        image_shape=image_shape,
+        use_ema=config.optim.ema_decay > 0,
+    )
     return Experiment(
         config=config,
         splits=splits,
@@ -166,14 +162,23 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         mesh=mesh,
         model=model,
         root_key=root_key,
-        init_state=functools.partial(
-            jax.jit(init_state, out_shardings=shardings), root_key
-        ),
+        init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
         train_step=train_step,
         eval_step=scoring.make_eval_step(
             model, functools.partial(augment.normalize, **statistics), mesh
         ),
     )
+
+
+def _place_state(
+    init_state: Callable, root_key: Array, mesh: Mesh, *, split: bool
+) -> Callable[[], steps.TrainState]:
+    """`init_state` of `root_key`, whose arrays come into being where they belong."""
+    shardings = meshes.replicated(mesh)
+    if split:
+        shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
+    # The key is an argument: one compilation serves all seeds.
+    return functools.partial(jax.jit(init_state, out_shardings=shardings), root_key)
 
 
 def summarize(experiment: Experiment, num_params: int) -> str:

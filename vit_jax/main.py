@@ -29,8 +29,7 @@ _PROCESS_FLAGS = {
 }
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Parses the command line and trains."""
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m vit_jax.main",
         description=__doc__,
@@ -64,7 +63,12 @@ def main(arguments: Sequence[str]) -> None:
         default="300",
         help="how long the processes wait for each other to start (%(default)s)",
     )
-    options, overrides = parser.parse_known_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Parses the command line and trains."""
+    options, overrides = _make_parser().parse_known_args(arguments)
     if options.list_keys:
         print(describe_fields())
         return

@@ -179,17 +179,6 @@ def mean_gradients(
         convolution inside a loop some 40 times slower, even a loop of one turn.
     """
 
-    def slice_loss(params, batch_stats, images, targets, key):
-        logits, updates = model.apply(
-            {"params": params, "batch_stats": batch_stats},
-            images,
-            train=True,
-            rngs={"dropout": key},
-            mutable=["batch_stats"],
-        )
-        loss, metrics = loss_and_metrics(logits, targets)
-        return loss, (metrics, updates.get("batch_stats", {}))
-
     def key_of(name, index):
         return jax.random.fold_in(rng.key_for(root_key, name, state.step), index)
 
@@ -204,9 +193,8 @@ def mean_gradients(
             epochs=part["epochs"],
             indices=part["indices"],
         )
-        gradient = jax.value_and_grad(slice_loss, has_aux=True)
-        (_, (metrics, batch_stats)), grads = gradient(
-            state.params, batch_stats, images, targets, key_of("dropout", index)
+        (_, (metrics, batch_stats)), grads = jax.value_and_grad(_loss, has_aux=True)(
+            state.params, batch_stats, images, targets, key_of("dropout", index), model
         )
         return (batch_stats, *jax.tree.map(jnp.add, sums, [grads, metrics])), None
 
@@ -225,6 +213,19 @@ def mean_gradients(
     batch_stats, *sums = carry
     grads, metrics = jax.tree.map(lambda x: x / accumulate_steps, sums)
     return grads, batch_stats, metrics
+
+
+def _loss(params, batch_stats, images, targets, dropout_key, model):
+    """(loss, (metrics, BatchNorm's next statistics)) of augmented images."""
+    logits, updates = model.apply(
+        {"params": params, "batch_stats": batch_stats},
+        images,
+        train=True,
+        rngs={"dropout": dropout_key},
+        mutable=["batch_stats"],
+    )
+    loss, metrics = loss_and_metrics(logits, targets)
+    return loss, (metrics, updates.get("batch_stats", {}))
 
 
 def take_batch(
