@@ -110,6 +110,31 @@ def test_changed_files_are_decoded_again(folder, cache):
     assert resized["train"].images.shape[1:] == (4, 4, 3)
 
 
+def test_folders_that_look_alike_have_entries_of_their_own(tmp_path, cache):
+    """Uncompressed files of one size and one time, as from a reproducible archive."""
+    for split, level in (("train", 10), ("test", 200)):
+        for name in ("blue", "red"):
+            file = tmp_path / "images" / split / name / "0.bmp"
+            file.parent.mkdir(parents=True)
+            Image.new("RGB", (4, 4), (level,) * 3).save(file)
+            os.utime(file, (1, 1))
+    splits = from_folder.load(str(tmp_path / "images"))
+    assert {name: int(split.images.max()) for name, split in splits.items()} == {
+        "train": 10, "test": 200,
+    }  # fmt: skip
+
+
+def test_a_damaged_entry_is_named(folder, cache):
+    data.load(config_of(folder))
+    (entry,) = cache.iterdir()
+    with (entry / "images.npy").open("r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(
+        UserError, match=f"{entry.name} are damaged .*remove that folder"
+    ):
+        data.load(config_of(folder))
+
+
 def test_unreadable_files_are_named_at_every_start(folder, cache, caplog):
     (folder / "blue" / "1.png").write_bytes(b"no image")
     for _ in range(2):

@@ -1,18 +1,24 @@
 """Several steps in one dispatch, their batches, and whether they fit."""
 
+import dataclasses
 import itertools
+import pathlib
+import signal
 
 import jax
 import numpy as np
 import pytest
 
 from vit_jax import data, dispatch
+from vit_jax.config import load_config_file
 from vit_jax.data import Dataset, batches
 from vit_jax.errors import UserError
-from vit_jax.experiment import make_experiment
+from vit_jax.experiment import make_experiment, make_plan
 from vit_jax.feed import Feed, prefetch
 from vit_jax.folder import RunFolder
+from vit_jax.logs import TrainLog
 from vit_jax.profile import busy_seconds
+from vit_jax.signals import Interrupted
 from vit_jax.train import train_and_evaluate
 
 
@@ -34,14 +40,46 @@ def test_dispatches_cover_every_step_and_stop_where_something_happens(
     for every in (plan.eval_every, plan.checkpoint_every):
         assert {s for s in range(first + 1, 101) if s % every == 0} <= ends
     assert max(size for _, size in found) <= most
-    # Each size is a compilation: between two evaluations they differ by one at most.
-    assert len({size for _, size in found}) <= 5
+
+
+CONFIGS = sorted(pathlib.Path("configs").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_few_programs_are_compiled(path):
+    """Each size is one, and takes up to a minute on a GPU."""
+    config = load_config_file(str(path))
+    plan = make_plan(config, 45_000)
+    sizes = {size for _, size in dispatch.plan_dispatches(plan, 0, 50)}
+    assert len(sizes) <= 6
+    # From any step on, a resumed run adds no more than the powers of two.
+    resumed = {size for _, size in dispatch.plan_dispatches(plan, 77, 50)}
+    assert resumed - sizes <= {1, 2, 4, 8, 16, 32}
 
 
 def test_steps_in_a_dispatch_are_chosen_for_the_device(tiny_config, experiment):
-    assert dispatch.steps_per_dispatch(experiment.config, experiment.plan) == 1
+    plan = experiment.plan
+    feed = Feed(experiment.splits["train"], experiment.config, experiment.mesh)
+    assert dispatch.steps_per_dispatch(experiment.config, plan, feed) == 1
     asked = tiny_config(steps_per_dispatch=7)
-    assert dispatch.steps_per_dispatch(asked, experiment.plan) == 7
+    assert dispatch.steps_per_dispatch(asked, plan, feed) == 7
+
+
+def test_on_an_accelerator_fed_images_bound_a_dispatch(
+    experiment, tiny_config, monkeypatch
+):
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    plan = dataclasses.replace(experiment.plan, log_every=50)
+    train, mesh = experiment.splits["train"], experiment.mesh
+    for changes, expected in (
+        ({}, 50),
+        ({"data__placement": "host"}, 50),
+        ({"data__placement": "host", "batch_size": 2**18}, 13),
+    ):
+        config = tiny_config(**changes)
+        feed = Feed(train, config, mesh)
+        found = dispatch.steps_per_dispatch(config, plan, feed)
+        assert found == expected, feed.num_bytes(1)
 
 
 def test_a_step_that_does_not_fit_into_memory_is_refused_with_a_way_out(
@@ -118,4 +156,24 @@ def test_a_profile_of_steady_training_is_written_into_the_run(
     (trace,) = (tmp_path / "profile").rglob("*.xplane.pb")
     busy, span = busy_seconds(trace)
     assert 0 < busy <= span
-    assert "profile of 3 dispatches" in capsys.readouterr().err
+    assert "the device worked in" in capsys.readouterr().err
+
+
+def test_a_profile_ends_with_whatever_ends_the_run(tiny_config, tmp_path, monkeypatch):
+    """Also where an evaluation follows every dispatch, and after an interruption."""
+    original = TrainLog.add
+
+    def add(self, step, metrics):
+        if step == 4:
+            signal.raise_signal(signal.SIGTERM)
+        original(self, step, metrics)
+
+    monkeypatch.setattr(TrainLog, "add", add)
+    config = tiny_config(eval_every="6 steps", checkpoint_every="6 steps")
+    with pytest.raises(Interrupted):
+        train_and_evaluate(config, tmp_path / "cut", profile=True)
+    monkeypatch.undo()
+    train_and_evaluate(
+        tiny_config(eval_every="1 steps"), tmp_path / "whole", profile=True
+    )
+    assert list((tmp_path / "whole" / "profile").rglob("*.xplane.pb"))

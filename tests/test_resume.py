@@ -120,6 +120,16 @@ def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
         assert words in str(refusal.value)
 
 
+def test_a_run_from_before_a_setting_existed_goes_on(tiny_config, tiny_run, tmp_path):
+    workdir = shutil.copytree(tiny_run[0], tmp_path / "copy")
+    stored = json.loads((workdir / "config.json").read_text())
+    del stored["model"]["attention_implementation"], stored["shard_params"]
+    (workdir / "config.json").write_text(json.dumps(stored))
+    assert train_and_evaluate(tiny_config(), workdir) == tiny_run[1]
+    with pytest.raises(UserError, match="attention_implementation: 'plain' -> 'xla'"):
+        train_and_evaluate(tiny_config(model__attention_implementation="xla"), workdir)
+
+
 def test_a_change_that_does_not_fit_leaves_the_run_as_it_was(
     tiny_config, tiny_run, tmp_path
 ):

@@ -5,6 +5,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 from vit_jax.user_cache import cache_folder
 
 
@@ -60,6 +62,22 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
     result = run_program(tmp_path)
     assert "kept in None" in result.stdout and not list(compiled.iterdir())
     assert "warning: " in result.stderr and "can be written by others" in result.stderr
+
+
+def test_a_user_without_a_home_is_served_too():
+    code = (
+        "import os; os.environ.pop('HOME'); os.environ.pop('XDG_CACHE_HOME', 0)\n"
+        "os.environ.pop('JAX_COMPILATION_CACHE_DIR', 0)\n"
+        # Imported first: that user may not be able to read where Python lies.
+        "from vit_jax.commands import run_command\n"
+        "os.setuid(12345); run_command(lambda _: print('served'))"
+    )
+    if os.getuid() != 0:
+        pytest.skip("only root can become a user that has no home")
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300
+    )
+    assert result.stdout == "served\n", result.stderr
 
 
 def test_what_jax_was_told_goes_first(tmp_path):

@@ -71,7 +71,7 @@ def describe_latency(
         "dtype": np.dtype(run.model.dtype).name,
     }
     for size in BATCH_SIZES:
-        batch = jax.device_put(np.resize(images, (size, *run.image_shape)), device)
+        batch = jax.device_put(images[np.arange(size) % len(images)], device)
         described[f"batch_{size}"] = measure_latency(
             lambda batch: eval_step(variables, batch), batch
         )

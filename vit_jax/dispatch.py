@@ -1,5 +1,6 @@
 """Train steps, several at a time: how many, compiled, and whether they fit."""
 
+import bisect
 import contextlib
 import functools
 import math
@@ -16,11 +17,13 @@ from vit_jax import mesh as meshes
 from vit_jax import steps
 from vit_jax.errors import UserError
 from vit_jax.experiment import Experiment, Plan
-from vit_jax.feed import Feed
+from vit_jax.feed import NUM_WAITING, Feed
 
-# On an accelerator a logging interval is one dispatch, up to this many steps: enough to
-# hide the host, and few enough for signals to be answered soon.
+# On an accelerator: enough to hide the host, and few enough for signals to be answered
+# soon.
 _MAX_STEPS = 100
+# Of images that the host feeds to one dispatch.
+_MAX_FED_BYTES = 2**28
 
 
 def plan_dispatches(
@@ -28,26 +31,41 @@ def plan_dispatches(
 ) -> Iterator[tuple[int, int]]:
     """(first step, number of steps) of each dispatch from `first_step` to the end.
 
-    No dispatch goes past an evaluation, a checkpoint or the end. Those between two such
-    points are as equal as can be: each size is compiled for itself.
+    No dispatch goes past an evaluation, a checkpoint or the end. Each size is compiled
+    for itself, so there are few: the steps between two evaluations are cut as evenly as
+    can be, which takes two sizes, and what is left before any other stop is cut into
+    powers of two.
     """
-    step, points = first_step, (plan.eval_every, plan.checkpoint_every)
+    every = plan.eval_every
+    num_cuts = math.ceil(every / max_steps)
+    cuts = [round(i * every / num_cuts) for i in range(num_cuts + 1)]
+    step = first_step
     while step < plan.total_steps:
-        left = min(plan.total_steps - step, *(n - step % n for n in points))
-        size = math.ceil(left / math.ceil(left / max_steps))
+        next_cut = bisect.bisect_right(cuts, step % every)
+        size = cuts[next_cut] - step % every
+        left = min(
+            plan.total_steps - step,
+            plan.checkpoint_every - step % plan.checkpoint_every,
+        )
+        if left < size or step % every != cuts[next_cut - 1]:
+            size = 1 << (min(left, size).bit_length() - 1)
         yield step, size
         step += size
 
 
-def steps_per_dispatch(config: ConfigDict, plan: Plan) -> int:
+def steps_per_dispatch(config: ConfigDict, plan: Plan, feed: Feed) -> int:
     """The setting, or what suits the device.
 
     On CPU one: there a dispatch costs microseconds, and XLA (JAX 0.10) runs a
-    convolution inside a loop some 40 times slower.
+    convolution inside a loop some 40 times slower. Elsewhere a logging interval's, or
+    as many as memory can wait for where the host feeds the images.
     """
     if config.steps_per_dispatch:
         return config.steps_per_dispatch
-    return 1 if jax.default_backend() == "cpu" else min(plan.log_every, _MAX_STEPS)
+    if jax.default_backend() == "cpu":
+        return 1
+    fed_bytes = max(1, feed.num_bytes(1) if feed.split is None else 1)
+    return max(1, min(plan.log_every, _MAX_STEPS, _MAX_FED_BYTES // fed_bytes))
 
 
 def compile_steps(
@@ -77,17 +95,19 @@ def compile_steps(
     for size in sizes:
         arguments = (state, feed.split, feed.shapes(size), root_key, lr_scale)
         compiled[size] = jitted.lower(*arguments).compile()
-        _require_memory(compiled[size], experiment)
+        _require_memory(compiled[size], experiment, feed.num_bytes(size))
     return compiled
 
 
-def _require_memory(compiled: Any, experiment: Experiment) -> None:
+def _require_memory(compiled: Any, experiment: Experiment, fed_bytes: int) -> None:
     """Refuses a step that needs more memory than is free; XLA would only abort."""
     sizes, free = compiled.memory_analysis(), meshes.free_bytes(experiment.mesh)
     if sizes is None or free is None:
         return
     new = sizes.output_size_in_bytes - sizes.alias_size_in_bytes
-    needed = sizes.temp_size_in_bytes + max(0, new)
+    # Batches of some dispatches wait beside the one at work.
+    waiting = NUM_WAITING * fed_bytes // experiment.mesh.size
+    needed = sizes.temp_size_in_bytes + max(0, new) + waiting
     if needed > free:
         raise _out_of_memory(experiment.config, experiment.mesh.size, needed, free)
 
@@ -107,7 +127,7 @@ def _out_of_memory(
     return UserError(
         f"A training step of {config.batch_size} images needs about "
         f"{needed / 1e9:,.2f} GB of free memory, but {free / 1e9:,.2f} GB are free; "
-        f"try {' or '.join(advice)}."
+        f"try {' or '.join(advice)}, or smaller still."
     )
 
 
@@ -126,7 +146,8 @@ def explain_out_of_memory(config: ConfigDict) -> Iterator[None]:
         asked = re.search(r"allocate ([\d.]+ ?\w*)", str(error))
         raise UserError(
             f"The device's memory is exhausted{f' ({asked[0]})' if asked else ''} with "
-            f"config.batch_size={config.batch_size} and config.optim.accumulate_steps="
-            f"{config.optim.accumulate_steps}; halve the first or double the second, "
-            "and rerun the same command."
+            f"config.batch_size={config.batch_size}, config.optim.accumulate_steps="
+            f"{config.optim.accumulate_steps} and config.eval_batch_size="
+            f"{config.eval_batch_size}; halve the first (or double the second), or, if "
+            "it happened in an evaluation, the third, and rerun the same command."
         ) from error

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from vit_jax.errors import UserError
 from vit_jax.roll_call import roll_call
+from vit_jax.user_cache import compiled_folder
 
 # JAX is imported inside the functions: the commands import this module before they
 # know whether there is anything to compute.
@@ -65,6 +66,10 @@ def start(
         )
     )
     threading.Thread(target=_watch, daemon=True).start()
+    # Process 0 alone writes JAX's cache. Where homes differ it would compile nothing,
+    # and the others would wait for its share of the autotuning.
+    if jax.config.jax_compilation_cache_dir == str(compiled_folder()):
+        jax.config.update("jax_enable_compilation_cache", False)
     # JAX would take SIGTERM for itself; `vit_jax.signals` answers it.
     jax.config.update("jax_enable_preemption_service", False)
     jax.distributed.initialize(
@@ -140,14 +145,17 @@ def _tell_others(message: bytes) -> None:
 
 def _detect(timeout_seconds: int) -> tuple[str, int, int, list[int] | None]:
     """What `jax.distributed.initialize` would find out by itself."""
-    # Not public; but JAX alone knows these clusters, and tells only as it connects.
-    from jax._src.clusters import ClusterEnv
-
     try:
+        # Not public; but JAX alone knows these clusters, and tells only as it connects.
+        from jax._src.clusters import ClusterEnv
+
         found = ClusterEnv.auto_detect_unset_distributed_params(
             os.environ.get("JAX_COORDINATOR_ADDRESS"), *[None] * 4, timeout_seconds
         )
-    except (RuntimeError, ValueError, LookupError, OSError) as error:
+    except (
+        # The last two: another version of JAX.
+        RuntimeError, ValueError, LookupError, OSError, ImportError, TypeError,
+    ) as error:  # fmt: skip
         found, reason = [None], f": {error}"
     else:
         reason = " around this process"

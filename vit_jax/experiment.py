@@ -41,12 +41,19 @@ def make_plan(config: ConfigDict, num_examples: int) -> Plan:
     convert = functools.partial(
         to_steps, steps_per_epoch=steps_per_epoch, total_steps=total_steps
     )
+    eval_every = max(1, convert(config.eval_every))
+    checkpoint_every = max(1, convert(config.checkpoint_every))
+    # 10 epochs are twice 5, also once they are rounded: then the steps between two
+    # stops are always as many, and one compiled program serves them all.
+    ratio = round(checkpoint_every / eval_every)
+    if abs(checkpoint_every - ratio * eval_every) <= ratio:
+        checkpoint_every = ratio * eval_every
     return Plan(
         steps_per_epoch=steps_per_epoch,
         total_steps=total_steps,
         log_every=max(1, convert(config.log_every)),
-        eval_every=max(1, convert(config.eval_every)),
-        checkpoint_every=max(1, convert(config.checkpoint_every)),
+        eval_every=eval_every,
+        checkpoint_every=checkpoint_every,
         mix_until=convert(config.augment.mix_until),
         stop_after=convert(config.early_stopping.after),
     )

@@ -16,8 +16,11 @@ from vit_jax.data import Dataset, batches
 T = TypeVar("T")
 R = TypeVar("R")
 
-# The device works on one dispatch while the host gathers the next and copies a third.
-_DEPTH = 2
+# Dispatches whose batches the host has gathered before they are asked for.
+_AHEAD = 2
+# Most dispatches whose batches are on the device at once: besides those, the one at
+# work and the two that `logs` lets the host hand out before it is done.
+NUM_WAITING = _AHEAD + 3
 
 
 class Feed:
@@ -84,6 +87,11 @@ class Feed:
             for name, (shape, dtype) in kinds.items()
         }
 
+    def num_bytes(self, num_steps: int) -> int:
+        """Of the batches of `num_steps` steps, over all devices."""
+        shapes = self.shapes(num_steps).values()
+        return sum(shape.size * shape.dtype.itemsize for shape in shapes)
+
     def stream(
         self, dispatches: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, dict[str, jax.Array]]]:
@@ -96,7 +104,7 @@ class Feed:
         def load(dispatch):
             return dispatch[1], meshes.put(self.batches_at(*dispatch), sharding)
 
-        return prefetch(load, dispatches, _DEPTH)
+        return prefetch(load, dispatches, _AHEAD)
 
 
 def prefetch(function: Callable[[T], R], items: Iterable[T], depth: int) -> Iterator[R]:

@@ -30,8 +30,8 @@ import jax
 from ml_collections import ConfigDict
 
 import vit_jax
-from vit_jax import agreement
-from vit_jax.config import flatten, make_config
+from vit_jax import agreement, models
+from vit_jax.config import flatten, make_config, set_value
 from vit_jax.errors import UserError
 from vit_jax.lock import lock
 
@@ -119,7 +119,11 @@ class RunFolder:
         """
         if not self.has("config"):
             return
-        old = dict(flatten(_as_json(make_config(self.read("config")).to_dict())))
+        config_then = make_config(self.read("config"))
+        # A setting that did not exist then has the value that is its default now.
+        for name, value in models.model_settings(config_then.model).items():
+            set_value(config_then, f"model.{name}", value)
+        old = dict(flatten(_as_json(config_then.to_dict())))
         new = dict(flatten(_as_json(config.to_dict())))
         if self.has("dataset"):
             old |= {"dataset": self.read("dataset")}

@@ -34,7 +34,7 @@ def lock(path: pathlib.Path) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except (BlockingIOError, PermissionError):  # the latter from network disks
             raise UserError(
                 f"{path.parent} is in use by {_describe_owner(file)}; wait until that "
                 "training ends, or give another --workdir."
@@ -47,16 +47,26 @@ def lock(path: pathlib.Path) -> Iterator[None]:
                 "other training uses it.",
                 stacklevel=3,
             )
+        _write_owner(file, path)
+        yield
+
+
+def _write_owner(file: TextIO, path: pathlib.Path) -> None:
+    owner = {
+        "process": os.getpid(),
+        "host": platform.node(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+    try:
         file.truncate(0)
-        owner = {
-            "process": os.getpid(),
-            "host": platform.node(),
-            "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
         file.write(json.dumps(owner) + "\n")
         file.flush()
         os.fsync(file.fileno())  # other hosts may read it next
-        yield
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written ({error.strerror}); make room and rerun the "
+            "same command."
+        ) from None
 
 
 def _describe_owner(file: TextIO) -> str:

@@ -15,10 +15,10 @@ from vit_jax.progress import Progress
 
 
 class TrainLog:
-    """Collects the metrics of each step and writes their means, two dispatches late.
+    """Collects the metrics of each step and writes their means, an interval late.
 
     Asking the device for a number waits until it is there. So an interval is fetched
-    only after two dispatches of the next one have been handed to the device, which
+    only after a dispatch of the next one, or two, have been handed to the device, which
     never stands idle.
 
     Attributes:
@@ -63,7 +63,7 @@ class TrainLog:
         self._progress.update(step)
 
     def end_interval(self) -> None:
-        """Closes the interval; it is written two dispatches later."""
+        """Closes the interval; it is written one or two dispatches later."""
         self._write_previous()
         self._previous, self._current = self._current, []
 

@@ -46,7 +46,7 @@ class Loop:
         self._checkpoints, self._journal = checkpoints, journal
         config, plan = experiment.config, experiment.plan
         self._feed = Feed(experiment.splits["train"], config, experiment.mesh)
-        most = dispatch.steps_per_dispatch(config, plan)
+        most = dispatch.steps_per_dispatch(config, plan, self._feed)
         self._dispatches = list(dispatch.plan_dispatches(plan, self._step, most))
         whole = meshes.replicated(experiment.mesh)
         # Not device_put: of several processes, each has to make its own copy.
@@ -87,8 +87,10 @@ class Loop:
                 signal_number = signals.agreed(ask=interval_ended)
                 if signal_number is not None:
                     self._interrupt(signal_number)
-                if profiler:
-                    self._progress.line(profiler.before_dispatch(self.state))
+                if profiler and profiler.is_due():
+                    log.drain()
+                    self._progress.line(profiler.switch())
+                    log.resume_clock()
                 self.state, metrics = self._train_steps[size](
                     self.state, self._feed.split, batches, self._root_key, lr_scale
                 )
@@ -104,7 +106,7 @@ class Loop:
                 # A loss that is not finite stops here, before it is saved.
                 log.drain()
                 if profiler:
-                    self._progress.line(profiler.pause(self.state))
+                    self._progress.line(profiler.stop())
                 if evaluates:
                     self._evaluate_and_save()
                     lr_scale = self._put_lr_scale()

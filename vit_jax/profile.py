@@ -1,57 +1,65 @@
 """A profile of a few dispatches in the midst of training."""
 
 import pathlib
-from typing import Any
 
 import jax
 
+_FIRST = 3  # what was done once only, at the start, is over by then
 _NUM_DISPATCHES = 3  # two gaps between dispatches
 
 
 class Profiler:
-    """Records up to three dispatches that follow one another, for TensorBoard.
+    """Records the third to fifth dispatch after a start, for TensorBoard.
 
-    The first one after the start or after an evaluation is left out. Training stands
-    still before and after the recording, so that it holds these dispatches alone.
+    Training has to stand still while recording starts and stops, so that it holds these
+    dispatches alone; it stops earlier where training stands still anyway. As a context,
+    gives up a recording that an exception has cut short.
     """
 
     def __init__(self, directory: pathlib.Path):
         self._directory = directory
-        self._dispatches = 0  # since training last stood still
-        self._first: int | None = None  # of them that is recorded
-        self._is_done = False
+        self._dispatches = 0  # handed out since the start
+        self._is_recording = False
 
-    def before_dispatch(self, state: Any) -> str | None:
-        """Starts or ends the recording; `state` is what the dispatch will work on.
+    def __enter__(self) -> "Profiler":
+        return self
 
-        Returns:
-          What was found, in words, when the recording has ended.
-        """
-        if self._first is None and self._dispatches and not self._is_done:
-            jax.block_until_ready(state)
-            options = jax.profiler.ProfileOptions()
-            options.python_tracer_level = 0  # every Python call: large, and it slows
-            jax.profiler.start_trace(str(self._directory), profiler_options=options)
-            self._first = self._dispatches
+    def __exit__(self, *_: object) -> None:
+        if self._is_recording:
+            self._is_recording = False
+            jax.profiler.stop_trace()
+
+    def is_due(self) -> bool:
+        """Counts the next dispatch, and says whether to call `switch` before it."""
         self._dispatches += 1
-        if self._first and self._dispatches > self._first + _NUM_DISPATCHES:
-            return self.pause(state)
+        if self._is_recording:
+            return self._dispatches == _FIRST + _NUM_DISPATCHES
+        return self._dispatches == _FIRST
+
+    def switch(self) -> str | None:
+        """Starts to record, or stops as `stop` does."""
+        if self._is_recording:
+            return self.stop()
+        options = jax.profiler.ProfileOptions()
+        options.python_tracer_level = 0  # every Python call: large, and it slows
+        jax.profiler.start_trace(str(self._directory), profiler_options=options)
+        self._is_recording = True
         return None
 
-    def pause(self, state: Any) -> str | None:
-        """Training stands still; a recording that is going on ends."""
-        recorded, self._dispatches = self._dispatches - (self._first or 0), 0
-        if self._first is None:
+    def stop(self) -> str | None:
+        """Ends a recording, if there is one, and says what was found."""
+        if not self._is_recording:
             return None
-        self._first, self._is_done = None, True
-        jax.block_until_ready(state)
+        self._is_recording = False
         jax.profiler.stop_trace()
         newest = max(self._directory.rglob("*.xplane.pb"), key=_modified)
-        busy, span = busy_seconds(newest)
+        found = busy_seconds(newest)
+        if found is None:
+            return f"profile in {self._directory}: it has no operations of the device"
+        busy, span = found
         return (
-            f"profile of {min(recorded, _NUM_DISPATCHES)} dispatches in "
-            f"{self._directory}: the device worked in {busy:.4g} of {span:.4g} s "
-            f"({busy / span:.1%}), from its first operation to its last"
+            f"profile in {self._directory}: the device worked in {busy:.4g} of "
+            f"{span:.4g} s ({busy / span:.1%}), from its first operation to its last"
         )
 
 
@@ -59,8 +67,10 @@ def _modified(path: pathlib.Path) -> int:
     return path.stat().st_mtime_ns
 
 
-def busy_seconds(path: pathlib.Path) -> tuple[float, float]:
+def busy_seconds(path: pathlib.Path) -> tuple[float, float] | None:
     """Seconds in which the device worked, and from its first operation to its last.
+
+    None if the file has no operation of a device.
 
     Over all its streams (on CPU: XLA's threads): where two operations overlap, the time
     counts once. Of several devices, the first.
@@ -81,6 +91,8 @@ def busy_seconds(path: pathlib.Path) -> tuple[float, float]:
         for event in line.events
         if event.duration_ns > 0
     )
+    if not spans:
+        return None
     busy, reached = 0.0, spans[0][0]
     for start, end in spans:
         busy += max(0.0, end - max(start, reached))

@@ -60,7 +60,7 @@ FIELDS: dict[str, Field] = {
     "data.placement": choice(
         "auto",
         "Where training images wait: on the device, or on the host, which feeds them "
-        "in the background; auto: on the device if they take at most half of it.",
+        "in the background; auto: on the device if half its free memory holds them.",
         "auto",
         "device",
         "host",

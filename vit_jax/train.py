@@ -1,5 +1,6 @@
 """A run from its config to its results."""
 
+import contextlib
 import os
 from typing import Any
 
@@ -59,7 +60,10 @@ def _train_and_evaluate(
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
         folder.require_same(experiment.config, dataset)
-    profiler = Profiler(folder.path / "profile") if profile else None
+    # Of several processes on one host, all would write the same file.
+    profiler = None
+    if profile and agreement.is_first():
+        profiler = Profiler(folder.path / "profile")
     with StopSignals() as signals, Checkpoints(folder.checkpoints) as checkpoints:
         state, journal = _restore_or_init(experiment, checkpoints)
         # Only now is it known that the state fits the settings.
@@ -76,12 +80,13 @@ def _train_and_evaluate(
             if results.get("num_steps") == int(state.step):
                 return results
         folder.forget_metrics_after(int(state.step))
-        if not is_finished(experiment, journal, int(state.step)):
-            with dispatch.explain_out_of_memory(experiment.config):
+        explained = dispatch.explain_out_of_memory(experiment.config)
+        with explained, profiler or contextlib.nullcontext():
+            if not is_finished(experiment, journal, int(state.step)):
                 loop = Loop(experiment, folder, checkpoints, state, journal)
                 loop.run(signals, profiler)
                 state = loop.state
-        results = _score_best(experiment, checkpoints, state, journal)
+            results = _score_best(experiment, checkpoints, state, journal)
     folder.write("results", results)
     if not agreement.is_first():
         return results

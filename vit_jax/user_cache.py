@@ -12,17 +12,25 @@ def cache_folder() -> pathlib.Path:
     return pathlib.Path(root) / "vit_jax"
 
 
+def compiled_folder() -> pathlib.Path:
+    """Where `keep_compiled_programs` keeps them."""
+    return cache_folder() / "compiled"
+
+
 def keep_compiled_programs() -> None:
     """Lets JAX keep what it compiles, so that the next start is much faster.
 
     JAX runs what it finds there, so nobody else may be able to write to that folder;
-    where that cannot be had, nothing is kept. The variables JAX_COMPILATION_CACHE_DIR
-    and JAX_ENABLE_COMPILATION_CACHE=false go first, as does whatever JAX was told.
+    where that cannot be had, nothing is kept. JAX's own settings go first, such as the
+    variables JAX_COMPILATION_CACHE_DIR and JAX_ENABLE_COMPILATION_CACHE=false.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
-    folder = cache_folder() / "compiled"
+    jax = sys.modules.get("jax")
+    if jax and jax.config.jax_compilation_cache_dir:
+        return
     try:
+        folder = compiled_folder()
         for path in (folder.parent, folder):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = path.stat()
@@ -33,7 +41,7 @@ def keep_compiled_programs() -> None:
                     stacklevel=2,
                 )
                 return
-    except OSError:  # a home that is read-only, say
+    except (OSError, RuntimeError):  # a home that is read-only, or none at all
         return
     settings = {
         "jax_compilation_cache_dir": str(folder),
@@ -41,7 +49,8 @@ def keep_compiled_programs() -> None:
         "jax_persistent_cache_min_compile_time_secs": 0.1,
     }
     for name, value in settings.items():
-        # Commands that have not imported JAX yet read the environment.
-        os.environ[name.upper()] = str(value)
-        if "jax" in sys.modules:
-            sys.modules["jax"].config.update(name, value)
+        if name.upper() not in os.environ:
+            # Commands that have not imported JAX yet read the environment.
+            os.environ[name.upper()] = str(value)
+            if jax:
+                jax.config.update(name, value)

@@ -84,7 +84,8 @@ def decode_files(
 def _key(
     files: Sequence[pathlib.Path], root: pathlib.Path, image_size: int | None
 ) -> str:
-    digest = hashlib.sha256(repr((_VERSION, PIL.__version__, image_size)).encode())
+    about = (_VERSION, PIL.__version__, image_size, str(root.resolve()))
+    digest = hashlib.sha256(repr(about).encode())
     for file in files:
         status, name = file.stat(), file.relative_to(root).as_posix()
         digest.update(repr((name, status.st_size, status.st_mtime_ns)).encode())
@@ -158,7 +159,10 @@ def _write(
         index = {
             "kept": result.kept, "modes": result.modes, "skipped": result.skipped,
         }  # fmt: skip
-        (temporary / "index.json").write_text(json.dumps(index), encoding="utf-8")
+        with (temporary / "index.json").open("w", encoding="utf-8") as file:
+            json.dump(index, file)
+            file.flush()
+            os.fsync(file.fileno())
         try:
             temporary.rename(entry)
         except OSError:
@@ -186,10 +190,16 @@ def _write_header(file: BinaryIO, shape: tuple[int, ...]) -> None:
 
 
 def _map(entry: pathlib.Path) -> Decoded:
-    index = json.loads((entry / "index.json").read_text(encoding="utf-8"))
-    return Decoded(
-        np.load(entry / "images.npy", mmap_mode="r"),
-        index["kept"],
-        collections.Counter(index["modes"]),
-        index["skipped"],
-    )
+    try:
+        index = json.loads((entry / "index.json").read_text(encoding="utf-8"))
+        return Decoded(
+            np.load(entry / "images.npy", mmap_mode="r"),
+            index["kept"],
+            collections.Counter(index["modes"]),
+            index["skipped"],
+        )
+    except (OSError, ValueError, KeyError) as error:
+        raise UserError(
+            f"The decoded images in {entry} are damaged ({error}); remove that folder, "
+            "and they will be decoded again."
+        ) from error

@@ -203,6 +203,13 @@ def _check_attention(settings: Mapping[str, Any]) -> None:
                 f"plain has config.model.{key}, which is {settings[key]}; set the "
                 "first to plain or switch the second off."
             )
+    head_width = settings["width"] // settings["num_heads"]
+    if implementation == "cudnn" and head_width % 8:
+        raise UserError(
+            "config.model.attention_implementation is cudnn, which needs heads as wide "
+            f"as a multiple of 8, but config.model.width / num_heads is {head_width}; "
+            "change these or set it to plain."
+        )
 
 
 def _check_width(settings: Mapping[str, Any]) -> None:
