@@ -130,7 +130,7 @@ def test_a_damaged_entry_is_named(folder, cache):
     with (entry / "images.npy").open("r+b") as file:
         file.truncate(1000)
     with pytest.raises(
-        UserError, match=f"{entry.name} are damaged .*remove that folder"
+        UserError, match=f"{entry.name} are damaged .*remove that"
     ):
         data.load(config_of(folder))
 
