@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from vit_jax import cost, data, evaluate, page, report, scoring
+from vit_jax import cost, data, evaluate, evaluation, page, report, scoring
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
 from vit_jax.runs import load_run
@@ -35,12 +35,14 @@ def make_scored(wrong=(), num_examples=12, scale=5.0):
     )
     images = np.zeros((num_examples, 4, 4, 3), np.uint8)
     logits = scale * np.eye(3, dtype=np.float32)[predicted]
-    return report.Scored(data.Dataset(images, labels, ("a", "b & <c>", "d")), logits)
+    return evaluation.Scored(
+        data.Dataset(images, labels, ("a", "b & <c>", "d")), logits
+    )
 
 
 def all_scores(scored, val=None, train=None):
     scores = scoring.describe_scores(scored.logits, scored.dataset)
-    return scores | report.compare_splits(scored, val or scored, train or scored)
+    return scores | evaluation.compare_splits(scored, val or scored, train or scored)
 
 
 @pytest.fixture(scope="module")
@@ -158,11 +160,11 @@ def test_mirrored_scores_by_hand():
 
     def score(dataset):
         share = dataset.images[:, 0, 0].astype(np.float32) / 255
-        return report.Scored(dataset, np.log(np.concatenate([share, 1 - share], 1)))
+        return evaluation.Scored(dataset, np.log(np.concatenate([share, 1 - share], 1)))
 
-    first, second = score(dataset), score(report.mirror(dataset))
+    first, second = score(dataset), score(evaluation.mirror(dataset))
     assert first.accuracy == 1 and second.accuracy == 0.5
-    scores = report.describe_mean(first, second)
+    scores = evaluation.describe_mean(first, second)
     shares = np.array([125 / 255, 1 - 15 / 255])
     assert scores["accuracy"] == 0.5
     assert scores["loss"] == pytest.approx(-np.log(shares).mean(), rel=1e-6)
@@ -184,7 +186,7 @@ def vars_of(scored):
 
 def test_gap_and_temperature_come_from_the_right_splits():
     test, val = make_scored([0, 1, 2]), make_scored([0, 1])
-    scores = report.compare_splits(test, val, make_scored())
+    scores = evaluation.compare_splits(test, val, make_scored())
     assert scores["generalization_gap"] == pytest.approx(0.25)
     assert scores["train_accuracy"] == 1
     # At the best temperature the mean confidence on val is its accuracy, 10 / 12.
@@ -192,7 +194,7 @@ def test_gap_and_temperature_come_from_the_right_splits():
     confidence = 1 / (1 + 2 * np.exp(-5 / temperature))
     assert confidence == pytest.approx(10 / 12, abs=1e-4)
     assert not scores["calibration"]["fitted_on_itself"]
-    itself = report.compare_splits(test, test, test)["calibration"]
+    itself = evaluation.compare_splits(test, test, test)["calibration"]
     assert itself["fitted_on_itself"]
 
 
@@ -216,7 +218,7 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     scored.logits[0] = np.nan
     scores = all_scores(scored)
     json.dumps(scores, allow_nan=False)
-    first, *classes = report.to_text(scores).splitlines()
+    first, *classes = evaluation.to_text(scores).splitlines()
     assert first == "12 images: accuracy not known, loss not finite"
     assert classes[0].split() == ["a", "75.00%", "of", "4"]
     assert scores["accuracy"] is None and scores["generalization_gap"] is None

@@ -9,17 +9,17 @@ probabilities with those of its mirror image; this score stands apart, as "mirro
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from ml_collections import ConfigDict
 
-from vit_jax import cost, data, page, report, runs, scoring
-from vit_jax import mesh as meshes
+from vit_jax import data, evaluation, page, report, runs, scoring
 from vit_jax.commands import run_command
 from vit_jax.config import apply_overrides, flatten
 from vit_jax.errors import UserError, did_you_mean
+from vit_jax.evaluation import Scored, Scorer
 from vit_jax.folder import RunFolder
 from vit_jax.metrics import human
 
@@ -31,27 +31,6 @@ MOVABLE = (
     "data.download",
     "eval_batch_size",
 )
-
-
-def make_scorer(run: runs.Run, batch_size: int) -> Callable[..., report.Scored]:
-    """A function from a dataset to it with the run's logits, compiled once.
-
-    On the first device alone. `batch_size` is config.eval_batch_size.
-    """
-    mesh = meshes.make_mesh(1)
-    eval_step = scoring.make_eval_step(run.model, run.normalize, mesh)
-
-    def score(dataset: data.Dataset) -> report.Scored:
-        logits = scoring.score_split(
-            run.variables,
-            dataset.images,
-            eval_step=eval_step,
-            batch_size=min(batch_size, len(dataset)),
-            mesh=mesh,
-        )
-        return report.Scored(dataset, logits)
-
-    return score
 
 
 def load_splits(
@@ -97,10 +76,9 @@ def _add_to_results(
 
 
 def _report_scores(
-    run: runs.Run,
-    scored: report.Scored,
+    scored: Scored,
     splits: dict[str, data.Dataset],
-    score: Callable[[data.Dataset], report.Scored],
+    score: Scorer,
     counts: np.ndarray | None,
 ) -> dict[str, Any]:
     """The scores that only a report has: they need other splits, a clock or people."""
@@ -108,11 +86,9 @@ def _report_scores(
         name: scored if splits[name] is scored.dataset else score(splits[name])
         for name in ("val", "train")
     }
-    eval_step = scoring.make_eval_step(run.model, run.normalize, meshes.make_mesh(1))
     scores = {
-        **report.compare_splits(scored, **others),
-        **cost.describe_cost(run),
-        "latency": cost.describe_latency(run, eval_step, scored.dataset.images),
+        **evaluation.compare_splits(scored, **others),
+        **score.describe_cost(scored.dataset),
     }
     if counts is not None:
         labels = scored.dataset.labels
@@ -122,7 +98,7 @@ def _report_scores(
 
 def _write_report(
     run: runs.Run,
-    scored: report.Scored,
+    scored: Scored,
     scores: dict[str, Any],
     split: str,
     counts: np.ndarray | None,
@@ -189,16 +165,16 @@ def main(arguments: Sequence[str]) -> None:
     if options.human_labels:
         shape = (len(dataset), dataset.num_classes)
         counts = human.load_counts(options.human_labels, shape)
-    score = make_scorer(run, config.eval_batch_size)
+    score = Scorer(run, config.eval_batch_size)
     scored = score(dataset)
     scores = scoring.describe_scores(scored.logits, dataset)
     if options.mirrored:
-        mirrored = score(report.mirror(dataset))
-        scores["mirrored"] = report.describe_mean(scored, mirrored)
+        mirrored = score(evaluation.mirror(dataset))
+        scores["mirrored"] = evaluation.describe_mean(scored, mirrored)
     if options.report:
-        scores |= _report_scores(run, scored, splits, score, counts)
+        scores |= _report_scores(scored, splits, score, counts)
     _add_to_results(RunFolder(run.workdir), run.step, split, scores)
-    print(report.to_text(scores))
+    print(evaluation.to_text(scores))
     if options.report:
         _write_report(run, scored, scores, split, counts)
 
