@@ -26,7 +26,7 @@ LAYERS = [
     {"report"},
     {"evaluate", "experiment"},
     {"dispatch"},
-    {"train", "comparison", "exploration"},
+    {"train", "comparison", "exploration", "explanation"},
     {"compare", "predict", "explain", "explore"},
     {"main"},
 ]
