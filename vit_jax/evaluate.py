@@ -3,12 +3,15 @@
 python -m vit_jax.evaluate --workdir=RUN [--checkpoint=best] [--split=test]
 python -m vit_jax.evaluate --workdir=RUN --report [--human_labels=FILE] [--mirrored]
 
---report also scores the train and val splits, times the model, and writes figures/, CSV
-files and report.html into the run's folder. --mirrored also averages each image's
-probabilities with those of its mirror image; this score stands apart, as "mirrored".
+--report also scores the train and val splits, and subset_test beside test, times the
+model, and writes figures/, CSV files and report.html. Those of a finished run's best
+checkpoint on the test split go into RUN, all others into RUN/reports/SPLIT-STEP.
+--mirrored also averages each image's probabilities with those of its mirror image; this
+score stands apart, as "mirrored".
 """
 
 import argparse
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -66,12 +69,13 @@ def load_splits(
 
 
 def _add_to_results(
-    folder: RunFolder, step: int, split: str, scores: dict[str, Any]
+    folder: RunFolder, step: int, scores: dict[str, dict[str, Any]]
 ) -> None:
     """Replaces what was scored, and keeps what was not: a report's numbers."""
     results = folder.read("results") if folder.has("results") else {}
     place = runs.stored_scores(results, step)
-    place[split] = {**place.get(split, {}), **scores}
+    for split, new in scores.items():
+        place[split] = {**place.get(split, {}), **new}
     folder.write("results", results)
 
 
@@ -91,32 +95,43 @@ def _report_scores(
         **score.describe_cost(scored.dataset),
     }
     if counts is not None:
-        labels = scored.dataset.labels
-        scores["people"] = human.summarize(scored.logits, labels, counts)
+        scores["people"] = evaluation.compare_with_people(scored, counts)
     return scores
+
+
+def _report_folder(folder: RunFolder, step: int, split: str) -> pathlib.Path:
+    """The run's own only for what it is judged by."""
+    if split == "test" and step == folder.read("results").get("best_step"):
+        return folder.path
+    return folder.path / "reports" / f"{split}-{step}"
 
 
 def _write_report(
     run: runs.Run,
-    scored: Scored,
-    scores: dict[str, Any],
-    split: str,
+    scored: dict[str, Scored],
+    scores: dict[str, dict[str, Any]],
     counts: np.ndarray | None,
 ) -> None:
-    folder = RunFolder(run.workdir)
-    figures = report.draw_history(folder.read_metrics(), run.workdir.name)
-    figures |= report.draw_figures(scored, scores, split)
+    """A report of the first split in `scored`; the other one is subset_test."""
+    split, *others = scored
+    records = RunFolder(run.workdir).read_metrics()
+    figures = report.draw_history(records, run.workdir.name)
+    figures |= report.draw_figures(scored[split], scores[split], split)
+    if others:
+        figures |= report.draw_subset_test(*scored.values())
     if counts is not None:
-        figures["disagreements_with_people"] = report.draw_people(scored, counts)
+        figures["disagreements_with_people"] = report.draw_people(scored[split], counts)
+    folder = _report_folder(RunFolder(run.workdir), run.step, split)
     for name in report.OPTIONAL_FIGURES - figures.keys():
         # Of an earlier report, and no longer true.
-        (folder.figures / f"{name}.png").unlink(missing_ok=True)
+        (folder / "figures" / f"{name}.png").unlink(missing_ok=True)
     path = page.write_report(
-        folder.path,
+        folder,
         title=f"{run.workdir.name}: {split} split, step {run.step:,}",
-        scores=scores,
+        scores={**scores[split], **{name: scores[name] for name in others}},
         config=run.config.to_dict(),
         figures=figures,
+        tables=report.make_tables(records, scored[split]),
     )
     print(f"report: {path}")
 
@@ -166,17 +181,22 @@ def main(arguments: Sequence[str]) -> None:
         shape = (len(dataset), dataset.num_classes)
         counts = human.load_counts(options.human_labels, shape)
     score = Scorer(run, config.eval_batch_size)
-    scored = score(dataset)
-    scores = scoring.describe_scores(scored.logits, dataset)
+    scored = {split: score(dataset)}
+    if options.report and split == "test" and "subset_test" in splits:
+        scored["subset_test"] = score(splits["subset_test"])
+    scores = {
+        name: scoring.describe_scores(one.logits, one.dataset)
+        for name, one in scored.items()
+    }
     if options.mirrored:
         mirrored = score(evaluation.mirror(dataset))
-        scores["mirrored"] = evaluation.describe_mean(scored, mirrored)
+        scores[split]["mirrored"] = evaluation.describe_mean(scored[split], mirrored)
     if options.report:
-        scores |= _report_scores(scored, splits, score, counts)
-    _add_to_results(RunFolder(run.workdir), run.step, split, scores)
-    print(evaluation.to_text(scores))
+        scores[split] |= _report_scores(scored[split], splits, score, counts)
+    _add_to_results(RunFolder(run.workdir), run.step, scores)
+    print(evaluation.to_text(scores[split]))
     if options.report:
-        _write_report(run, scored, scores, split, counts)
+        _write_report(run, scored, scores, counts)
 
 
 if __name__ == "__main__":

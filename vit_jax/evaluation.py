@@ -11,8 +11,11 @@ from scipy.special import log_softmax
 from vit_jax import cost, scoring
 from vit_jax import mesh as meshes
 from vit_jax.data import Dataset
-from vit_jax.metrics import calibration, classification
+from vit_jax.metrics import calibration, classification, human
 from vit_jax.runs import Run
+
+# Of the images on which model and people differ.
+NUM_LISTED = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +80,30 @@ def compare_splits(scored: Scored, val: Scored, train: Scored) -> dict[str, Any]
         "train_accuracy": None if math.isnan(train.accuracy) else train.accuracy,
         "generalization_gap": None if math.isnan(gap) else gap,
     }
+
+
+def compare_with_people(scored: Scored, counts: np.ndarray) -> dict[str, Any]:
+    """`human.summarize`, and the images on which model and people differ most.
+
+    Returns:
+      Its numbers and "largest_differences", the largest first: index in the split,
+      label, the model's and people's first choice, and the total variation distance of
+      their two distributions.
+    """
+    labels, names = scored.dataset.labels, scored.dataset.class_names
+    indices, distances = human.largest_differences(scored.logits, counts, NUM_LISTED)
+    differences = [
+        {
+            "index": int(index),
+            "label": names[labels[index]],
+            "model": names[scored.logits[index].argmax()],
+            "people": names[counts[index].argmax()],
+            "distance": float(distance),
+        }
+        for index, distance in zip(indices, distances, strict=True)
+    ]
+    summary = human.summarize(scored.logits, labels, counts)
+    return {**summary, "largest_differences": differences}
 
 
 def mirror(dataset: Dataset) -> Dataset:

@@ -1,4 +1,4 @@
-"""What a report shows of one run on one split: its figures."""
+"""What a report shows of one run on one split: its figures and long tables."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,6 +17,8 @@ from vit_jax.folder import RunFolder
 from vit_jax.metrics import calibration, classification, human, roc
 
 NUM_SAMPLES = 16
+_TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
+_HISTORY = ("step", "epoch", "split", "loss", "accuracy", "learning_rate", *_TIMINGS)
 # Not drawn for every model, or not in every report.
 OPTIONAL_FIGURES = frozenset(
     {"misclassified", "confident_mistakes", "disagreements_with_people"}
@@ -38,8 +40,33 @@ def history_series(
     series = {"epoch": np.array([record["epoch"] for record in records], float)}
     for name in ("loss", "accuracy"):
         series |= {f"{s}_{name}": column(s, name) for s in ("train", "val")}
-    timings = ("epoch_seconds", "step_seconds", "images_per_second")
-    return series | {k: column("train", k) for k in ("learning_rate", *timings)}
+    return series | {k: column("train", k) for k in ("learning_rate", *_TIMINGS)}
+
+
+def make_tables(
+    records: Sequence[Mapping[str, Any]], scored: Scored
+) -> dict[str, list[Sequence[Any]]]:
+    """The points that curves are drawn through, as rows below a head.
+
+    Returns:
+      history: the records of metrics.jsonl; None where one does not have the value;
+      roc: of each class against all others.
+    """
+    curves = roc.one_vs_rest(scored.logits, scored.dataset.labels)
+    names = scored.dataset.class_names
+    rates = [
+        (name, *point)
+        for name, curve in zip(names, curves, strict=True)
+        for point in zip(
+            curve.false_positive_rate.tolist(),
+            curve.true_positive_rate.tolist(),
+            strict=True,
+        )
+    ]
+    return {
+        "history": [_HISTORY, *([r.get(k) for k in _HISTORY] for r in records)],
+        "roc": [("class", "false_positive_rate", "true_positive_rate"), *rates],
+    }
 
 
 def draw_history(records: Sequence[Mapping[str, Any]], title: str) -> dict[str, Figure]:
@@ -141,6 +168,24 @@ def draw_samples(scored: Scored) -> dict[str, Figure]:
 
 def _draw(rng: np.random.Generator, indices: np.ndarray) -> np.ndarray:
     return np.sort(rng.choice(indices, min(NUM_SAMPLES, len(indices)), replace=False))
+
+
+def draw_subset_test(test: Scored, subset: Scored) -> dict[str, Figure]:
+    """Accuracy by class on both test sets, and the confusion matrix of the subset."""
+    names = test.dataset.class_names
+    accuracy = {
+        name: classification.per_class_accuracy(one.logits, one.dataset.labels)
+        for name, one in (("test", test), ("subset_test", subset))
+    }
+    matrix = classification.confusion_matrix(subset.logits, subset.dataset.labels)
+    return {
+        "accuracy_on_both_test_sets": per_class.grouped_bars(
+            accuracy, names, title="Accuracy by class on both test sets"
+        ),
+        "subset_test_confusion_matrix": confusion.confusion_matrix(
+            matrix, names, title="Confusion matrix (subset_test)"
+        ),
+    }
 
 
 def draw_people(scored: Scored, counts: Int64[np.ndarray, "n k"]) -> Figure:
