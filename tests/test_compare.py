@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from vit_jax import compare, comparison, data, report
+from vit_jax import compare, comparison, data, evaluation
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
 
@@ -28,11 +28,11 @@ def make_entry(name, *, wrong=(), recipe="r", seed=0, **numbers):
             {"split": "train", "epoch": 2.0, "seconds": 4.0, "accuracy": 0.6},
             {"split": "val", "epoch": 2.0, "seconds": 4.0, "accuracy": 0.7},
         ],
-        scored=report.Scored(
+        scored=evaluation.Scored(
             data.Dataset(images, labels, ("x", "y")),
             np.eye(2, dtype=np.float32)[predicted],
         ),
-        numbers=dict.fromkeys(comparison.NUMBERS) | numbers,
+        numbers=dict.fromkeys(compare.COLUMNS) | numbers,
     )
 
 

@@ -48,18 +48,6 @@ def test_a_split_has_one_color_in_every_panel():
     )
 
 
-def test_stages_are_marked_in_every_panel():
-    figure = history.training_curves(
-        CURVES, stages=[(0.0, "head only"), (1.0, "all parameters")]
-    )
-    for axes in figure.axes:
-        assert [text.get_text() for text in axes.texts] == [
-            "head only",
-            "all parameters",
-        ]
-        assert [line.get_xdata()[0] for line in axes.lines[-2:]] == [0, 1]
-
-
 def test_one_measurement_is_a_visible_dot():
     figure = history.training_curves({"epoch": [1.0], "val_accuracy": [0.5]})
     assert figure.axes[0].lines[0].get_marker() == "o"

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax import explain, models
+from vit_jax import explain, explanation, models
 from vit_jax.config import default_config, set_value
 from vit_jax.errors import UserError
 from vit_jax.figures import style
@@ -197,7 +197,7 @@ def test_grad_cam_of_the_last_stage_is_the_class_activation_map():
 def test_captions_are_calibrated(tmp_path):
     run = dataclasses.replace(make_run(), temperature=50.0)
     options = explain.make_parser().parse_args(["--workdir=untrained"])
-    _, figures = explain.explain(run, IMAGES[:1], ["x"], options)
+    _, figures = explanation.explain(run, IMAGES[:1], ["x"], options)
     expected = run.predict(IMAGES[:1], calibrated=True).max()
     assert expected < 0.9 * run.predict(IMAGES[:1]).max()
     assert figures["heat_maps"].axes[0].get_title().endswith(f" {expected:.0%}")
@@ -347,7 +347,7 @@ def test_mistakes_are_one_sentence(copied_run, argument, words):
 def test_a_resnet_is_explained_by_grad_cam():
     run = make_resnet_run()
     options = explain.make_parser().parse_args(["--workdir=untrained"])
-    scores, figures = explain.explain(run, IMAGES, ["x", "y", "z"], options)
+    scores, figures = explanation.explain(run, IMAGES, ["x", "y", "z"], options)
     methods = ["Grad-CAM, stage 1", "Grad-CAM, stage 2"]
     assert list(scores) == [*methods, "random, 8 × 8", "random, 4 × 4"]
     assert {"feature_maps", "heat_maps", "faithfulness", "stem_filters"} == set(figures)

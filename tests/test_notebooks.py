@@ -1,6 +1,7 @@
 """The notebooks run from top to bottom, and hold no outputs."""
 
 import json
+import os
 import pathlib
 
 import nbclient
@@ -30,7 +31,8 @@ def test_no_outputs_are_committed(path):
 
 def test_evaluate_run(tiny_run, monkeypatch):
     workdir, results = tiny_run
-    monkeypatch.setenv("VIT_JAX_RUN", str(workdir))
+    # As a reader would write it: from the folder of the repository.
+    monkeypatch.setenv("VIT_JAX_RUN", os.path.relpath(workdir, FOLDER.parent))
     text, num_pictures = execute("evaluate_run")
     assert f"test accuracy: {results['test']['accuracy']:.2%}" in text
     assert num_pictures == 6

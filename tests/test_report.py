@@ -3,15 +3,15 @@
 import csv
 import html.parser
 import json
-import shutil
 
 import numpy as np
 import pytest
 
-from vit_jax import cost, data, evaluate, page, report, scoring
+from vit_jax import cost, data, evaluate, evaluation, page, report, scoring
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
 from vit_jax.runs import load_run
+from vit_jax.train import train_and_evaluate
 
 FIGURES = {
     "training_curves",
@@ -25,6 +25,7 @@ FIGURES = {
     "misclassified",
     "confident_mistakes",
 }
+BOTH_TEST_SETS = {"accuracy_on_both_test_sets", "subset_test_confusion_matrix"}
 
 
 def make_scored(wrong=(), num_examples=12, scale=5.0):
@@ -35,24 +36,32 @@ def make_scored(wrong=(), num_examples=12, scale=5.0):
     )
     images = np.zeros((num_examples, 4, 4, 3), np.uint8)
     logits = scale * np.eye(3, dtype=np.float32)[predicted]
-    return report.Scored(data.Dataset(images, labels, ("a", "b & <c>", "d")), logits)
+    return evaluation.Scored(
+        data.Dataset(images, labels, ("a", "b & <c>", "d")), logits
+    )
 
 
 def all_scores(scored, val=None, train=None):
     scores = scoring.describe_scores(scored.logits, scored.dataset)
-    return scores | report.compare_splits(scored, val or scored, train or scored)
+    return scores | evaluation.compare_splits(scored, val or scored, train or scored)
 
 
 @pytest.fixture(scope="module")
-def reported(tiny_run, tmp_path_factory):
-    """A copy of the run on which the command was called with people's counts."""
-    root = tmp_path_factory.mktemp("reported")
-    workdir = shutil.copytree(tiny_run[0], root / "tiny")
+def trained(tiny_config, tmp_path_factory):
+    """(folder, results) of a finished run with a second test split, to be changed."""
+    workdir = tmp_path_factory.mktemp("reported") / "tiny"
+    config = tiny_config(data__subset_test_per_class=5)
+    return workdir, train_and_evaluate(config, workdir)
+
+
+@pytest.fixture(scope="module")
+def reported(trained):
+    """The run's folder after the command was called with people's counts."""
+    workdir = trained[0]
     counts = np.full((359, 10), 1, np.int64)
-    np.save(root / "people.npy", counts)
-    evaluate.main(
-        [f"--workdir={workdir}", "--report", f"--human_labels={root / 'people.npy'}"]
-    )
+    file = workdir.parent / "people.npy"
+    np.save(file, counts)
+    evaluate.main([f"--workdir={workdir}", "--report", f"--human_labels={file}"])
     return workdir
 
 
@@ -62,18 +71,19 @@ def test_predictions_use_the_temperature_of_the_report(reported):
     assert load_run(reported).temperature == fitted != 1
 
 
-def test_results_hold_the_report(reported, tiny_run):
+def test_results_hold_the_report(reported, trained):
     scores = RunFolder(reported).read("results")["test"]
-    before = tiny_run[1]["test"]
+    before = trained[1]["test"]
     assert {key: scores[key] for key in before} == before
     gap = scores["train_accuracy"] - scores["accuracy"]
     assert scores["generalization_gap"] == pytest.approx(gap)
-    assert scores["num_params"] == tiny_run[1]["num_params"]
+    assert scores["num_params"] == trained[1]["num_params"]
     calibration = scores["calibration"]
     assert calibration["before"]["nll"] == pytest.approx(scores["loss"])
     assert not calibration["fitted_on_itself"]
     # Counts that are all equal: no one's entropy can be larger.
     assert scores["people"]["entropy_of_people"] == pytest.approx(np.log(10))
+    assert len(scores["people"]["largest_differences"]) == 16
     for size in (1, 128):
         assert scores["latency"][f"batch_{size}"]["milliseconds_per_image"] > 0
         assert scores["latency"][f"batch_{size}"]["num_repeats"] >= 5
@@ -82,7 +92,30 @@ def test_results_hold_the_report(reported, tiny_run):
 
 def test_every_figure_is_drawn(reported):
     drawn = {path.stem for path in (reported / "figures").glob("*.png")}
-    assert drawn == FIGURES | {"disagreements_with_people"}
+    assert drawn == FIGURES | BOTH_TEST_SETS | {"disagreements_with_people"}
+
+
+def test_both_test_sets_are_scored(reported):
+    results = RunFolder(reported).read("results")
+    subset = results["subset_test"]
+    assert subset["num_examples"] == 50
+    assert [row["support"] for row in subset["per_class"].values()] == [5] * 10
+    run = load_run(reported)
+    _, splits = evaluate.load_splits(run)
+    right = run.predict(splits["subset_test"].images).argmax(1)
+    assert subset["accuracy"] == np.mean(right == splits["subset_test"].labels)
+    assert "subset_test.per_class.3.recall" in (reported / "summary.csv").read_text()
+    assert f"{subset['loss']:.5g}" in Page((reported / "report.html").read_text()).text
+
+
+def test_subset_figures_show_the_subset():
+    test, subset = make_scored(), make_scored([0], num_examples=6)
+    figures = report.draw_subset_test(test, subset)
+    axes = figures["accuracy_on_both_test_sets"].axes[0]
+    heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
+    assert heights == [[100, 100, 100], [50, 100, 100]]
+    matrix = figures["subset_test_confusion_matrix"].axes[0]
+    assert sorted(text.get_text() for text in matrix.texts) == ["1", "1", "2", "2"]
 
 
 def test_csv_files(reported):
@@ -105,6 +138,26 @@ def test_csv_files(reported):
     assert matrix[*place] == first["count"]
 
 
+def test_curves_as_csv(reported):
+    history = list(csv.DictReader((reported / "history.csv").read_text().splitlines()))
+    records = RunFolder(reported).read_metrics()
+    assert len(history) == len(records) > 2
+    for row, record in zip(history, records, strict=True):
+        assert (row["split"], int(row["step"])) == (record["split"], record["step"])
+        for key in ("epoch", "loss", "accuracy"):
+            assert float(row[key]) == record[key]
+        assert bool(row["images_per_second"]) == (row["split"] == "train")
+    points = list(csv.DictReader((reported / "roc.csv").read_text().splitlines()))
+    scores = RunFolder(reported).read("results")["test"]
+    for name, row in scores["per_class"].items():
+        x, y = (
+            [float(point[f"{kind}_positive_rate"]) for point in points
+             if point["class"] == name]
+            for kind in ("false", "true")
+        )  # fmt: skip
+        assert np.trapezoid(y, x) == pytest.approx(row["auc"])
+
+
 class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
@@ -120,7 +173,7 @@ class Page(html.parser.HTMLParser):
 
 def test_the_page_needs_no_other_file(reported):
     shown = Page((reported / "report.html").read_text())
-    assert len(shown.sources) == len(FIGURES) + 1
+    assert len(shown.sources) == len(FIGURES | BOTH_TEST_SETS) + 1
     assert all(s.startswith("data:image/png;base64,iVBOR") for s in shown.sources)
     for words in ("model.depth", "generalization_gap", "Confusion matrix", "359"):
         assert words in shown.text
@@ -149,6 +202,31 @@ def test_the_reports_numbers_survive_a_plain_evaluation(reported):
     assert scores["mirrored"].keys() == {"accuracy", "loss"}
 
 
+def test_other_reports_stand_apart(reported):
+    def contents():
+        files = (*reported.glob("*.*"), *(reported / "figures").iterdir())
+        return {file: file.read_bytes() for file in files if file.stem != "results"}
+
+    before = contents()
+    step = load_run(reported).step
+    evaluate.main([f"--workdir={reported}", "--split=val", "--report"])
+    assert contents() == before
+    other = reported / "reports" / f"val-{step}"
+    assert (other / "roc.csv").exists() and (other / "history.csv").exists()
+    assert "val split" in Page((other / "report.html").read_text()).text
+    assert {path.stem for path in (other / "figures").iterdir()} == FIGURES
+
+
+@pytest.mark.parametrize(
+    "step, split, place",
+    [(5, "test", "."), (3, "test", "reports/test-3"), (5, "val", "reports/val-5")],
+)
+def test_where_a_report_goes(tmp_path, step, split, place):
+    folder = RunFolder(tmp_path)
+    folder.write("results", {"best_step": 5})
+    assert evaluate._report_folder(folder, step, split) == tmp_path / place
+
+
 def test_mirrored_scores_by_hand():
     """A model that sees only the left column, and of two classes which is brighter."""
     images = np.zeros((2, 1, 2, 1), np.uint8)
@@ -158,11 +236,11 @@ def test_mirrored_scores_by_hand():
 
     def score(dataset):
         share = dataset.images[:, 0, 0].astype(np.float32) / 255
-        return report.Scored(dataset, np.log(np.concatenate([share, 1 - share], 1)))
+        return evaluation.Scored(dataset, np.log(np.concatenate([share, 1 - share], 1)))
 
-    first, second = score(dataset), score(report.mirror(dataset))
+    first, second = score(dataset), score(evaluation.mirror(dataset))
     assert first.accuracy == 1 and second.accuracy == 0.5
-    scores = report.describe_mean(first, second)
+    scores = evaluation.describe_mean(first, second)
     shares = np.array([125 / 255, 1 - 15 / 255])
     assert scores["accuracy"] == 0.5
     assert scores["loss"] == pytest.approx(-np.log(shares).mean(), rel=1e-6)
@@ -184,7 +262,7 @@ def vars_of(scored):
 
 def test_gap_and_temperature_come_from_the_right_splits():
     test, val = make_scored([0, 1, 2]), make_scored([0, 1])
-    scores = report.compare_splits(test, val, make_scored())
+    scores = evaluation.compare_splits(test, val, make_scored())
     assert scores["generalization_gap"] == pytest.approx(0.25)
     assert scores["train_accuracy"] == 1
     # At the best temperature the mean confidence on val is its accuracy, 10 / 12.
@@ -192,7 +270,7 @@ def test_gap_and_temperature_come_from_the_right_splits():
     confidence = 1 / (1 + 2 * np.exp(-5 / temperature))
     assert confidence == pytest.approx(10 / 12, abs=1e-4)
     assert not scores["calibration"]["fitted_on_itself"]
-    itself = report.compare_splits(test, test, test)["calibration"]
+    itself = evaluation.compare_splits(test, test, test)["calibration"]
     assert itself["fitted_on_itself"]
 
 
@@ -206,7 +284,7 @@ def test_a_model_without_mistakes_and_one_without_success(wrong, missing, tmp_pa
         expected -= {"misclassified", "confident_mistakes"}
     assert set(figures) == expected
     path = page.write_report(
-        tmp_path, title="x", scores=scores, config={}, figures=figures
+        tmp_path, title="x", scores=scores, config={}, figures=figures, tables={}
     )
     assert len(Page(path.read_text()).sources) == len(expected)
 
@@ -216,13 +294,21 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     scored.logits[0] = np.nan
     scores = all_scores(scored)
     json.dumps(scores, allow_nan=False)
-    first, *classes = report.to_text(scores).splitlines()
+    first, *classes = evaluation.to_text(scores).splitlines()
     assert first == "12 images: accuracy not known, loss not finite"
     assert classes[0].split() == ["a", "75.00%", "of", "4"]
     assert scores["accuracy"] is None and scores["generalization_gap"] is None
     figures = report.draw_figures(scored, scores, "test")
     assert "sample_predictions" in figures and "misclassified" not in figures
-    page.write_report(tmp_path, title="x", scores=scores, config={}, figures=figures)
+    page.write_report(
+        tmp_path,
+        title="x",
+        scores=scores,
+        config={},
+        figures=figures,
+        tables=report.make_tables([], scored),
+    )
+    assert (tmp_path / "roc.csv").read_text().count("\n") == 1
     assert "accuracy,\n" in (tmp_path / "summary.csv").read_text()
 
 
@@ -248,9 +334,16 @@ def test_latency_warms_up_and_ends():
     assert slow["num_repeats"] == 5 and slow["milliseconds_per_image"] >= 0
 
 
-def test_people_and_model_are_named(tmp_path):
-    scored = make_scored(wrong=[0])
+def test_people_and_model_are_named():
+    scored = make_scored(wrong=[3])
     counts = np.eye(3, dtype=np.int64)[scored.dataset.labels] * 50
+    differences = evaluation.compare_with_people(scored, counts)["largest_differences"]
+    assert len(differences) == 12
+    distance = differences[0].pop("distance")
+    first = {"index": 3, "label": "a", "model": "b & <c>", "people": "a"}
+    assert differences[0] == first
+    # People all say a, to which the model gives this much less than 1.
+    assert distance == pytest.approx(1 - 1 / (np.exp(5) + 2))
     titles = [axes.get_title() for axes in report.draw_people(scored, counts).axes]
     # The one mistake comes first: label a, taken for the second class.
     assert titles[0] == "label: a\nmodel: b & <c> (99%)\npeople: a (100%)"

@@ -9,29 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax import cost, data, evaluate, report, runs, scoring
-from vit_jax import mesh as meshes
+from vit_jax import evaluate, evaluation, runs, scoring
 from vit_jax.config import flatten
 from vit_jax.errors import UserError
+from vit_jax.evaluation import Scored
 from vit_jax.folder import FREE_SETTINGS, RunFolder
 from vit_jax.metrics import classification, paired
-
-# What `Entry.numbers` holds.
-NUMBERS = (
-    "accuracy",
-    "loss",
-    "parameters_m",
-    "flops_g",
-    "inference_ms",
-    "inference_ms_batch_128",
-    "mean_auc",
-    "mean_f1",
-    "worst_f1",
-    "generalization_gap",
-    "epoch_seconds",
-    "epochs_to_90",
-    "train_seconds",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,9 +27,9 @@ class Entry:
       recipe: equal for runs whose settings differ only in the seed.
       records: of metrics.jsonl.
       scored: the test split with the best checkpoint's logits.
-      numbers: of each of `NUMBERS`; None where unknown. Parameters are in millions,
-        operations of one forward pass in billions (1e9), milliseconds for one image
-        in batches of 1 and of 128, measured here and now.
+      numbers: those that `compare.COLUMNS` names; None where unknown. Parameters are
+        in millions, operations of one forward pass in billions (1e9), milliseconds for
+        one image in batches of 1 and of 128, measured here and now.
     """
 
     name: str
@@ -55,7 +38,7 @@ class Entry:
     selected_on: str
     recipe: str
     records: list[dict[str, Any]]
-    scored: report.Scored
+    scored: Scored
     numbers: dict[str, float | int | None]
 
     @property
@@ -77,7 +60,8 @@ def load_entry(
     folder = RunFolder(workdir)
     config, splits = evaluate.load_splits(run, overrides)
     test = splits["test"]
-    scored = evaluate.make_scorer(run, config.eval_batch_size)(test)
+    score = evaluation.Scorer(run, config.eval_batch_size)
+    scored = score(test)
     ignored = {"seed", *FREE_SETTINGS}
     recipe = {k: v for k, v in flatten(run.config) if k not in ignored}
     records = folder.read_metrics()
@@ -93,20 +77,18 @@ def load_entry(
         scored=scored,
         numbers={
             **_describe_scores(scored),
-            **_describe_cost(run, test),
+            **_describe_cost(score.describe_cost(test)),
             "generalization_gap": stored.get("generalization_gap"),
             **_describe_training(records),
         },
     )
 
 
-def _describe_cost(run: runs.Run, test: data.Dataset) -> dict[str, float]:
-    counted = cost.describe_cost(run)
-    eval_step = scoring.make_eval_step(run.model, run.normalize, meshes.make_mesh(1))
-    latency = cost.describe_latency(run, eval_step, test.images)
+def _describe_cost(cost: Mapping[str, Any]) -> dict[str, float]:
+    latency = cost["latency"]
     return {
-        "parameters_m": counted["num_params"] / 1e6,
-        "flops_g": counted["flops"] / 1e9,
+        "parameters_m": cost["num_params"] / 1e6,
+        "flops_g": cost["flops"] / 1e9,
         "inference_ms": latency["batch_1"]["milliseconds_per_image"],
         "inference_ms_batch_128": latency["batch_128"]["milliseconds_per_image"],
     }
@@ -124,7 +106,7 @@ def _describe_training(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _describe_scores(scored: report.Scored) -> dict[str, Any]:
+def _describe_scores(scored: Scored) -> dict[str, Any]:
     scores = scoring.describe_scores(scored.logits, scored.dataset)
     return {
         "accuracy": scores["accuracy"],
@@ -150,7 +132,7 @@ def summarize_group(group: Sequence[Entry]) -> dict[str, tuple[float, float]]:
     """
     values = {
         key: [math.nan if e.numbers[key] is None else e.numbers[key] for e in group]
-        for key in NUMBERS
+        for key in group[0].numbers
     }
     return {key: paired.mean_and_std(column) for key, column in values.items()}
 

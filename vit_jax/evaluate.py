@@ -3,23 +3,26 @@
 python -m vit_jax.evaluate --workdir=RUN [--checkpoint=best] [--split=test]
 python -m vit_jax.evaluate --workdir=RUN --report [--human_labels=FILE] [--mirrored]
 
---report also scores the train and val splits, times the model, and writes figures/, CSV
-files and report.html into the run's folder. --mirrored also averages each image's
-probabilities with those of its mirror image; this score stands apart, as "mirrored".
+--report also scores the train and val splits, and subset_test beside test, times the
+model, and writes figures/, CSV files and report.html. Those of a finished run's best
+checkpoint on the test split go into RUN, all others into RUN/reports/SPLIT-STEP.
+--mirrored also averages each image's probabilities with those of its mirror image; this
+score stands apart, as "mirrored".
 """
 
 import argparse
-from collections.abc import Callable, Sequence
+import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from ml_collections import ConfigDict
 
-from vit_jax import cost, data, page, report, runs, scoring
-from vit_jax import mesh as meshes
+from vit_jax import data, evaluation, page, report, runs, scoring
 from vit_jax.commands import run_command
 from vit_jax.config import apply_overrides, flatten
 from vit_jax.errors import UserError, did_you_mean
+from vit_jax.evaluation import Scored, Scorer
 from vit_jax.folder import RunFolder
 from vit_jax.metrics import human
 
@@ -31,27 +34,6 @@ MOVABLE = (
     "data.download",
     "eval_batch_size",
 )
-
-
-def make_scorer(run: runs.Run, batch_size: int) -> Callable[..., report.Scored]:
-    """A function from a dataset to it with the run's logits, compiled once.
-
-    On the first device alone. `batch_size` is config.eval_batch_size.
-    """
-    mesh = meshes.make_mesh(1)
-    eval_step = scoring.make_eval_step(run.model, run.normalize, mesh)
-
-    def score(dataset: data.Dataset) -> report.Scored:
-        logits = scoring.score_split(
-            run.variables,
-            dataset.images,
-            eval_step=eval_step,
-            batch_size=min(batch_size, len(dataset)),
-            mesh=mesh,
-        )
-        return report.Scored(dataset, logits)
-
-    return score
 
 
 def load_splits(
@@ -87,20 +69,20 @@ def load_splits(
 
 
 def _add_to_results(
-    folder: RunFolder, step: int, split: str, scores: dict[str, Any]
+    folder: RunFolder, step: int, scores: dict[str, dict[str, Any]]
 ) -> None:
     """Replaces what was scored, and keeps what was not: a report's numbers."""
     results = folder.read("results") if folder.has("results") else {}
     place = runs.stored_scores(results, step)
-    place[split] = {**place.get(split, {}), **scores}
+    for split, new in scores.items():
+        place[split] = {**place.get(split, {}), **new}
     folder.write("results", results)
 
 
 def _report_scores(
-    run: runs.Run,
-    scored: report.Scored,
+    scored: Scored,
     splits: dict[str, data.Dataset],
-    score: Callable[[data.Dataset], report.Scored],
+    score: Scorer,
     counts: np.ndarray | None,
 ) -> dict[str, Any]:
     """The scores that only a report has: they need other splits, a clock or people."""
@@ -108,39 +90,48 @@ def _report_scores(
         name: scored if splits[name] is scored.dataset else score(splits[name])
         for name in ("val", "train")
     }
-    eval_step = scoring.make_eval_step(run.model, run.normalize, meshes.make_mesh(1))
     scores = {
-        **report.compare_splits(scored, **others),
-        **cost.describe_cost(run),
-        "latency": cost.describe_latency(run, eval_step, scored.dataset.images),
+        **evaluation.compare_splits(scored, **others),
+        **score.describe_cost(scored.dataset),
     }
     if counts is not None:
-        labels = scored.dataset.labels
-        scores["people"] = human.summarize(scored.logits, labels, counts)
+        scores["people"] = evaluation.compare_with_people(scored, counts)
     return scores
+
+
+def _report_folder(folder: RunFolder, step: int, split: str) -> pathlib.Path:
+    """The run's own only for what it is judged by."""
+    if split == "test" and step == folder.read("results").get("best_step"):
+        return folder.path
+    return folder.path / "reports" / f"{split}-{step}"
 
 
 def _write_report(
     run: runs.Run,
-    scored: report.Scored,
-    scores: dict[str, Any],
-    split: str,
+    scored: dict[str, Scored],
+    scores: dict[str, dict[str, Any]],
     counts: np.ndarray | None,
 ) -> None:
-    folder = RunFolder(run.workdir)
-    figures = report.draw_history(folder.read_metrics(), run.workdir.name)
-    figures |= report.draw_figures(scored, scores, split)
+    """A report of the first split in `scored`; the other one is subset_test."""
+    split, *others = scored
+    records = RunFolder(run.workdir).read_metrics()
+    figures = report.draw_history(records, run.workdir.name)
+    figures |= report.draw_figures(scored[split], scores[split], split)
+    if others:
+        figures |= report.draw_subset_test(*scored.values())
     if counts is not None:
-        figures["disagreements_with_people"] = report.draw_people(scored, counts)
+        figures["disagreements_with_people"] = report.draw_people(scored[split], counts)
+    folder = _report_folder(RunFolder(run.workdir), run.step, split)
     for name in report.OPTIONAL_FIGURES - figures.keys():
         # Of an earlier report, and no longer true.
-        (folder.figures / f"{name}.png").unlink(missing_ok=True)
+        (folder / "figures" / f"{name}.png").unlink(missing_ok=True)
     path = page.write_report(
-        folder.path,
+        folder,
         title=f"{run.workdir.name}: {split} split, step {run.step:,}",
-        scores=scores,
+        scores={**scores[split], **{name: scores[name] for name in others}},
         config=run.config.to_dict(),
         figures=figures,
+        tables=report.make_tables(records, scored[split]),
     )
     print(f"report: {path}")
 
@@ -189,18 +180,23 @@ def main(arguments: Sequence[str]) -> None:
     if options.human_labels:
         shape = (len(dataset), dataset.num_classes)
         counts = human.load_counts(options.human_labels, shape)
-    score = make_scorer(run, config.eval_batch_size)
-    scored = score(dataset)
-    scores = scoring.describe_scores(scored.logits, dataset)
+    score = Scorer(run, config.eval_batch_size)
+    scored = {split: score(dataset)}
+    if options.report and split == "test" and "subset_test" in splits:
+        scored["subset_test"] = score(splits["subset_test"])
+    scores = {
+        name: scoring.describe_scores(one.logits, one.dataset)
+        for name, one in scored.items()
+    }
     if options.mirrored:
-        mirrored = score(report.mirror(dataset))
-        scores["mirrored"] = report.describe_mean(scored, mirrored)
+        mirrored = score(evaluation.mirror(dataset))
+        scores[split]["mirrored"] = evaluation.describe_mean(scored[split], mirrored)
     if options.report:
-        scores |= _report_scores(run, scored, splits, score, counts)
-    _add_to_results(RunFolder(run.workdir), run.step, split, scores)
-    print(report.to_text(scores))
+        scores[split] |= _report_scores(scored[split], splits, score, counts)
+    _add_to_results(RunFolder(run.workdir), run.step, scores)
+    print(evaluation.to_text(scores[split]))
     if options.report:
-        _write_report(run, scored, scores, split, counts)
+        _write_report(run, scored, scores, counts)
 
 
 if __name__ == "__main__":

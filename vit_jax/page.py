@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from vit_jax.config import flatten
 from vit_jax.figures import style
 
-# Of the scores; all others are single values, or named groups of them.
-_TABLES = ("per_class", "confusion_matrix", "top_confusions")
+Rows = Iterable[Iterable[Any]]
 
 
 def write_report(
@@ -24,9 +23,14 @@ def write_report(
     scores: Mapping[str, Any],
     config: Mapping[str, Any],
     figures: Mapping[str, Figure],
+    tables: Mapping[str, Rows],
 ) -> pathlib.Path:
-    """Writes the CSV files, figures/*.png and report.html; returns the page's path."""
-    write_csv(folder, scores)
+    """Writes the CSV files, figures/*.png and report.html; returns the page's path.
+
+    `tables` are further CSV files by name, each with its head as the first row.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_csv(folder, {**_score_tables(scores), **tables})
     files = {
         name.replace("_", " ").capitalize(): style.save(
             figure, folder / "figures" / f"{name}.png"
@@ -38,11 +42,17 @@ def write_report(
     return page
 
 
-def write_csv(folder: pathlib.Path, scores: Mapping[str, Any]) -> None:
-    """summary, per_class, confusion and top_confusions.csv; None becomes empty."""
+def _write_csv(folder: pathlib.Path, tables: Mapping[str, Rows]) -> None:
+    """NAME.csv for each table; None becomes empty."""
+    for name, rows in tables.items():
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def _score_tables(scores: Mapping[str, Any]) -> dict[str, Rows]:
     names = list(scores["per_class"])
     columns = list(scores["per_class"][names[0]])
-    tables: dict[str, Iterable[Iterable[Any]]] = {
+    return {
         "summary": [("quantity", "value"), *_single_numbers(scores)],
         "per_class": [
             ("class", *columns),
@@ -60,14 +70,12 @@ def write_csv(folder: pathlib.Path, scores: Mapping[str, Any]) -> None:
             *(row.values() for row in scores["top_confusions"]),
         ],
     }
-    for name, rows in tables.items():
-        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def _single_numbers(scores: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """("calibration.before.ece", 0.1) and so on: all but the lists and tables."""
-    return list(flatten({k: v for k, v in scores.items() if k not in _TABLES}))
+    """("calibration.before.ece", 0.1) and so on: all but the lists and classes."""
+    values = flatten({k: v for k, v in scores.items() if k != "per_class"})
+    return [(key, value) for key, value in values if not isinstance(value, list)]
 
 
 def render_html(
@@ -80,7 +88,7 @@ def render_html(
 
     Args:
       title: what the page is about.
-      scores: as `write_csv` takes them.
+      scores: of `scoring.describe_scores`, and whatever else is to be shown.
       config: nested settings.
       figures: heading -> PNG file.
     """

@@ -1,6 +1,5 @@
-"""What a report shows of one run on one split: numbers and figures."""
+"""What a report shows of one run on one split: its figures and long tables."""
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 from matplotlib.figure import Figure
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
-from vit_jax.data import Dataset
+from vit_jax.evaluation import Scored
 from vit_jax.figures import calibration as calibration_figures
 from vit_jax.figures import confusion, history, images, people, per_class, style
 from vit_jax.figures import roc as roc_figures
@@ -18,89 +17,12 @@ from vit_jax.folder import RunFolder
 from vit_jax.metrics import calibration, classification, human, roc
 
 NUM_SAMPLES = 16
+_TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
+_HISTORY = ("step", "epoch", "split", "loss", "accuracy", "learning_rate", *_TIMINGS)
 # Not drawn for every model, or not in every report.
 OPTIONAL_FIGURES = frozenset(
     {"misclassified", "confident_mistakes", "disagreements_with_people"}
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Scored:
-    """A split, and the logits [n, classes] that a model gave its images."""
-
-    dataset: Dataset
-    logits: np.ndarray
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the images that are right; NaN where a logit is not finite."""
-        return classification.accuracy(self.logits, self.dataset.labels)
-
-
-def compare_splits(scored: Scored, val: Scored, train: Scored) -> dict[str, Any]:
-    """Scores of a split that need the other splits as well, JSON-ready.
-
-    Returns:
-      calibration: {"before", "after"} temperature scaling fitted on `val`, and
-        "fitted_on_itself": whether that is this very split, which flatters "after";
-      train_accuracy: without augmentation;
-      generalization_gap: train_accuracy minus this split's.
-    """
-    temperature = calibration.fit_temperature(val.logits, val.dataset.labels)
-    labels = scored.dataset.labels
-    gap = train.accuracy - scored.accuracy
-    after = calibration.summarize(scored.logits, labels, temperature=temperature)
-    return {
-        "calibration": {
-            "before": calibration.summarize(scored.logits, labels),
-            "after": after,
-            "fitted_on_itself": val.dataset is scored.dataset,
-        },
-        "train_accuracy": None if math.isnan(train.accuracy) else train.accuracy,
-        "generalization_gap": None if math.isnan(gap) else gap,
-    }
-
-
-def mirror(dataset: Dataset) -> Dataset:
-    """Every image with left and right exchanged."""
-    return dataclasses.replace(
-        dataset, images=np.ascontiguousarray(dataset.images[:, :, ::-1])
-    )
-
-
-def describe_mean(first: Scored, second: Scored) -> dict[str, float | None]:
-    """accuracy and loss of the mean of two probabilities, such as an image's and its
-    mirror image's.
-
-    Two forward passes, so not to be compared with the score of one.
-    """
-    both = np.stack([first.logits, second.logits]).astype(np.float64)
-    # Log-probabilities are logits, too.
-    mean = Scored(first.dataset, np.logaddexp(*log_softmax(both, axis=-1)))
-    loss = classification.cross_entropy(mean.logits, mean.dataset.labels)
-    scores = {"accuracy": mean.accuracy, "loss": loss}
-    return {key: None if math.isnan(x) else x for key, x in scores.items()}
-
-
-def to_text(scores: Mapping[str, Any]) -> str:
-    """Scores of a split, as results.json holds them, in lines for a terminal."""
-
-    def percent(value: float | None) -> str:
-        return "not known" if value is None else f"{value:.2%}"
-
-    loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
-    first = f"accuracy {percent(scores['accuracy'])}, loss {loss}"
-    if "top_5_accuracy" in scores:
-        first += f", top-5 {percent(scores['top_5_accuracy'])}"
-    width = max(map(len, scores["per_class"]))
-    lines = [
-        f"  {name:<{width}}  {percent(one['accuracy']):>9} of {one['support']:,}"
-        for name, one in scores["per_class"].items()
-    ]
-    if "mirrored" in scores:
-        accuracy = percent(scores["mirrored"]["accuracy"])
-        lines.append(f"averaged with the mirror image: accuracy {accuracy}")
-    return "\n".join((f"{scores['num_examples']:,} images: {first}", *lines))
 
 
 def history_series(
@@ -118,8 +40,33 @@ def history_series(
     series = {"epoch": np.array([record["epoch"] for record in records], float)}
     for name in ("loss", "accuracy"):
         series |= {f"{s}_{name}": column(s, name) for s in ("train", "val")}
-    timings = ("epoch_seconds", "step_seconds", "images_per_second")
-    return series | {k: column("train", k) for k in ("learning_rate", *timings)}
+    return series | {k: column("train", k) for k in ("learning_rate", *_TIMINGS)}
+
+
+def make_tables(
+    records: Sequence[Mapping[str, Any]], scored: Scored
+) -> dict[str, list[Sequence[Any]]]:
+    """The points that curves are drawn through, as rows below a head.
+
+    Returns:
+      history: the records of metrics.jsonl; None where one does not have the value;
+      roc: of each class against all others.
+    """
+    curves = roc.one_vs_rest(scored.logits, scored.dataset.labels)
+    names = scored.dataset.class_names
+    rates = [
+        (name, *point)
+        for name, curve in zip(names, curves, strict=True)
+        for point in zip(
+            curve.false_positive_rate.tolist(),
+            curve.true_positive_rate.tolist(),
+            strict=True,
+        )
+    ]
+    return {
+        "history": [_HISTORY, *([r.get(k) for k in _HISTORY] for r in records)],
+        "roc": [("class", "false_positive_rate", "true_positive_rate"), *rates],
+    }
 
 
 def draw_history(records: Sequence[Mapping[str, Any]], title: str) -> dict[str, Figure]:
@@ -221,6 +168,24 @@ def draw_samples(scored: Scored) -> dict[str, Figure]:
 
 def _draw(rng: np.random.Generator, indices: np.ndarray) -> np.ndarray:
     return np.sort(rng.choice(indices, min(NUM_SAMPLES, len(indices)), replace=False))
+
+
+def draw_subset_test(test: Scored, subset: Scored) -> dict[str, Figure]:
+    """Accuracy by class on both test sets, and the confusion matrix of the subset."""
+    names = test.dataset.class_names
+    accuracy = {
+        name: classification.per_class_accuracy(one.logits, one.dataset.labels)
+        for name, one in (("test", test), ("subset_test", subset))
+    }
+    matrix = classification.confusion_matrix(subset.logits, subset.dataset.labels)
+    return {
+        "accuracy_on_both_test_sets": per_class.grouped_bars(
+            accuracy, names, title="Accuracy by class on both test sets"
+        ),
+        "subset_test_confusion_matrix": confusion.confusion_matrix(
+            matrix, names, title="Confusion matrix (subset_test)"
+        ),
+    }
 
 
 def draw_people(scored: Scored, counts: Int64[np.ndarray, "n k"]) -> Figure:

@@ -45,7 +45,6 @@ PANELS = (
 def training_curves(
     history: Mapping[str, Sequence[float] | np.ndarray],
     *,
-    stages: Sequence[tuple[float, str]] = (),
     title: str = "Training",
 ) -> Figure:
     """Loss, accuracy, learning rate, epoch time, step time and throughput over epochs.
@@ -54,7 +53,6 @@ def training_curves(
       history: "epoch" (passes over the data, fractions allowed) and any of the keys in
         `PANELS`, each as long as "epoch". A value that was not measured at an epoch is
         NaN; lines join the measured ones. Panels without any value are left out.
-      stages: (epoch at which it begins, name) of each stage of the training.
 
     Raises:
       UserError: no series to draw.
@@ -77,7 +75,6 @@ def training_curves(
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
         _draw_panel(axes, panel, epochs, measured)
-        _mark_stages(axes, stages)
     return figure
 
 
@@ -106,18 +103,3 @@ def _draw_panel(
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     if len(panel.series) > 1:
         axes.legend(fontsize=9, frameon=False)
-
-
-def _mark_stages(axes: Axes, stages: Sequence[tuple[float, str]]) -> None:
-    for epoch, name in stages:
-        axes.axvline(epoch, color=style.GREY, linestyle=":", linewidth=1.2)
-        axes.annotate(
-            name,
-            (epoch, 0.02),
-            xycoords=("data", "axes fraction"),
-            xytext=(2, 0),
-            textcoords="offset points",
-            rotation=90,
-            fontsize=8,
-            color="0.35",
-        )

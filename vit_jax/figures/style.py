@@ -26,7 +26,6 @@ PALETTE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK, YELLOW, BROWN, GREY)
 LINE_STYLES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "p")
 
-SEQUENTIAL = "cividis"
 DIVERGING = "PuOr"
 HEAT = "inferno"
 

@@ -1,0 +1,135 @@
+"""Heat maps of what a model looks at, their faithfulness, and the figures of both."""
+
+import argparse
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from matplotlib.figure import Figure
+
+from vit_jax import runs
+from vit_jax.errors import UserError
+from vit_jax.figures import attention as attention_figures
+from vit_jax.figures import embedding
+from vit_jax.figures import feature_maps as feature_map_figures
+from vit_jax.interpret import attention, faithfulness, gradcam, relevance, weights
+from vit_jax.models import ViT
+
+Maps = dict[str, Float[np.ndarray, "n rows columns"]]
+Images = UInt8[np.ndarray, "n height width channels"]
+
+# Rows of a figure.
+_SHOWN_IMAGES = 8
+
+
+def vit_maps(
+    run: runs.Run,
+    seen: attention.Attention,
+    images: Images,
+    classes: np.ndarray,
+    options: argparse.Namespace,
+) -> Maps:
+    """Heat maps by name: attention of one block, rollout and relevance."""
+    num_blocks, num_heads = seen.weights.shape[1:3]
+    block = num_blocks if options.block is None else options.block
+    for name, value, count in (
+        ("block", block, num_blocks),
+        ("head", 1 if options.head is None else options.head, num_heads),
+    ):
+        if not 1 <= value <= count:
+            raise UserError(
+                f"--{name} is {value}, but this model has {count}; give 1 to {count}."
+            )
+    of_block = seen.maps()[:, block - 1]
+    name = f"attention, block {block}"
+    if options.head is None:
+        chosen = of_block.mean(axis=1)
+    else:
+        chosen, name = of_block[:, options.head - 1], f"{name}, head {options.head}"
+    return {
+        name: chosen,
+        "rollout": attention.rollout_maps(
+            seen,
+            head_fusion=options.head_fusion,
+            discard_ratio=options.discard_ratio,
+        ),
+        "relevance": relevance.relevance_maps(run, images, classes, seen),
+    }
+
+
+def explain_vit(
+    run: runs.Run, images: Images, classes: np.ndarray, options: argparse.Namespace
+) -> tuple[Maps, dict[str, Figure]]:
+    """Heat maps, and the figures that only a ViT has, by file name."""
+    seen = attention.read_attention(run, images)
+    maps = vit_maps(run, seen, images, classes, options)
+    figures = {
+        "attention_by_head": attention_figures.by_block_and_head(
+            images[0], seen.maps()[0]
+        ),
+        "attention_distance": attention_figures.mean_distances(
+            attention.mean_distances(seen, run.model.patch_size),
+            even=float(
+                attention.patch_distances(seen.grid, run.model.patch_size).mean()
+            ),
+        ),
+    }
+    similarity = weights.position_similarity(run)
+    if similarity is not None:
+        figures["position_similarity"] = embedding.position_similarity(similarity)
+    return maps, figures
+
+
+def explain_resnet(
+    run: runs.Run, images: Images, classes: np.ndarray
+) -> tuple[Maps, dict[str, Figure]]:
+    """Grad-CAM of the last two stages, and the figure of feature maps, by file name."""
+    last = len(run.model.stage_sizes)
+    maps = {
+        f"Grad-CAM, stage {stage}": gradcam.grad_cam(run, images, classes, stage)
+        for stage in range(max(1, last - 1), last + 1)
+    }
+    features = gradcam.feature_maps(run, images[:1])
+    early = {name: features[name][0] for name in ("stem", "stage1", "stage2")}
+    return maps, {"feature_maps": feature_map_figures.feature_maps(images[0], early)}
+
+
+def explain(
+    run: runs.Run,
+    images: Images,
+    captions: Sequence[str],
+    options: argparse.Namespace,
+) -> tuple[dict[str, dict[str, float]], dict[str, Figure]]:
+    """Faithfulness of each kind of heat map, and all figures by file name."""
+    probabilities = run.predict(images, calibrated=True)
+    classes = probabilities.argmax(axis=1)
+    if isinstance(run.model, ViT):
+        maps, figures = explain_vit(run, images, classes, options)
+    else:
+        maps, figures = explain_resnet(run, images, classes)
+    fill = (255 * np.array(run.config.data.mean)).round().astype(np.uint8)
+    predict = functools.partial(run.predict, calibrated=True)
+    curves, scores = faithfulness.compare(predict, images, maps, classes, fill)
+    predicted = [
+        f"→ {run.class_names[index]} {probability:.0%}"
+        for index, probability in zip(classes, probabilities.max(axis=1), strict=True)
+    ]
+    shown = slice(0, _SHOWN_IMAGES)
+    figures["heat_maps"] = attention_figures.overlays(
+        images[shown],
+        {name: values[shown] for name, values in maps.items()},
+        [f"{a}\n{b}" for a, b in zip(captions, predicted, strict=True)][shown],
+        title="What the model looks at",
+    )
+    figures["faithfulness"] = attention_figures.deletion_insertion(
+        next(iter(curves.values())).share,
+        {k: faithfulness.mean_and_error(one.deletion) for k, one in curves.items()},
+        {k: faithfulness.mean_and_error(one.insertion) for k, one in curves.items()},
+        title=f"Does the model use what the map marks? ({len(images)} images)",
+    )
+    figures["stem_filters"] = embedding.patch_filters(
+        weights.stem_filters(run),
+        title="Principal components of the first layer's filters",
+    )
+    return scores, figures
