@@ -129,9 +129,7 @@ def test_a_damaged_entry_is_named(folder, cache):
     (entry,) = cache.iterdir()
     with (entry / "images.npy").open("r+b") as file:
         file.truncate(1000)
-    with pytest.raises(
-        UserError, match=f"{entry.name} are damaged .*remove that"
-    ):
+    with pytest.raises(UserError, match=f"{entry.name} are damaged .*remove that"):
         data.load(config_of(folder))
 
 
