@@ -41,8 +41,8 @@ _GRACE_SECONDS = 60
 _MIN_RUN_SECONDS = 60
 _POLL_SECONDS = 0.2
 _CHILD = [sys.executable, str(pathlib.Path(__file__).with_name("child.py"))]
-# 128 + signal: it saved; minus signal: it ended before it had a handler.
-_ASKED_TO_STOP = (130, 143, -signal.SIGINT, -signal.SIGTERM)
+# 128 + signal. Minus signal: `child` itself, before it had a handler.
+_ASKED_TO_STOP = (130, 143, -signal.SIGTERM)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -244,7 +244,8 @@ class Jobs:
             try:
                 process.wait(max(0, limit - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
+                # With the training, which is in the same group.
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         self._collect(running, (*_ASKED_TO_STOP, -signal.SIGKILL))
 

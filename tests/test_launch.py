@@ -130,6 +130,7 @@ def test_several_processes_share_the_memory(tmp_path):
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in Jobs(tmp_path)._environment()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the children")
 def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):
     """The run saves; packed, and unpacked elsewhere, it goes on from there."""
     jobs = Jobs(tmp_path / "here")
@@ -143,7 +144,7 @@ def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):
     launcher.kill()
     launcher.wait()
     log = jobs.folder(job).path / "log.txt"
-    wait_until(lambda: "to resume (SIGTERM)" in log.read_text())
+    wait_until(lambda: "to resume (SIGTERM)" in log.read_text(), seconds=60)
     with tarfile.open(jobs.pack("all")) as tar:
         tar.extractall(tmp_path / "there", filter="data")
     elsewhere = Jobs(tmp_path / "there")
