@@ -111,11 +111,12 @@ class Jobs:
         return _is_finished(self.folder(job))
 
     def error(self, job: Job) -> str | None:
-        """Why the run failed, in the last line it printed, or None."""
+        """Why the run failed: exit status and the last line it printed; or None."""
         file = self._error_file(job)
         if self.is_finished(job) or not file.exists():
             return None
-        return file.read_text(encoding="utf-8").strip().splitlines()[-1]
+        status, *tail = file.read_text(encoding="utf-8").strip().splitlines()
+        return ": ".join([status, *tail[-1:]])
 
     def wall_seconds(self, job: Job) -> float:
         """Of the run's processes, start-up, compilation and evaluation included."""

@@ -74,6 +74,7 @@ def test_interrupted_runs_resume(finished):
 
 def test_failed_runs_leave_their_error_and_are_not_repeated(finished, capsys):
     jobs, job, broken = finished
+    assert jobs.error(broken).startswith("exit status 1: error: ")
     assert "/nowhere/at/all" in jobs.error(broken)
     log = (jobs.folder(broken).path / "log.txt").read_text()
     assert log.count("error:") == 1, "tried once, by two launches"

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import json
+import math
 import re
 import shlex
 import time
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from experiments.arms import STUDIES
-from experiments.final import Search, report_final, train_final
+from experiments.final import Search, compare_final, report_final, train_final
 from experiments.launch import Job, Jobs
 from experiments.options import report_left
 from experiments.record import describe_final, describe_record, describe_run
@@ -202,6 +203,16 @@ def test_a_probe_that_fails_is_told(final, capsys):
     assert report_left(search.jobs, [*done.jobs, *done.probes], done.left) == 1
     told = capsys.readouterr().out
     assert "resnet_cifar.py is not trained" in told and "error: too slow" in told
+
+
+def test_a_comparison_that_fails_or_comes_too_late_is_told(final, capfd):
+    search, ours, _ = final
+    assert compare_final(search, ours, time.monotonic()) == 0
+    assert "no time is left" in capfd.readouterr().out
+    # These runs are made up and cannot be scored.
+    assert compare_final(search, ours, math.inf) == 1
+    told, error = capfd.readouterr()
+    assert "comparing them failed" in told and "error: " in error
 
 
 def test_final_shows_test_scores(final):

@@ -81,7 +81,8 @@ def test_what_was_measured_is_kept(config, splits):
 
     def keep(history, seconds):
         kept.append([record["step"] for record in history[0]])
-        sweep.states = jax.tree.map(lambda x: x * jnp.nan, sweep.states)
+        nan = jax.tree.map(lambda x: x * jnp.nan, sweep.states.params)
+        sweep.states = sweep.states.replace(params=nan)
 
     with pytest.raises(UserError, match="no number by step 6"):
         run_sweep(sweep, steps_per_dispatch=3, keep=keep)
