@@ -8,6 +8,8 @@ Reported: learned 65%, sinusoidal 70.50%; but there attention ran across the bat
 instead of across the tokens, which ours does not repeat.
 Ours: not measured at full length yet.
 
+`experiments.search --study=vit_128x6` varies patches, depth, heads and positions.
+
 The original names neither learning rate nor length nor any augmentation: here a
 constant 3e-4 for 50 epochs and none.
 """

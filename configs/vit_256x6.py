@@ -12,6 +12,11 @@
     longer     baseline, for 50 epochs
     stronger   all of these (the default)                            reported 76.23%
 
+All of them in one table, under both protocols and with one seed each:
+
+    python -m experiments.reproduce --data=CIFAR10_FOLDER --out=runs/vit_256x6 \\
+        --only='vit_256x6*' --seeds=1
+
 The study chose its epoch on the test split; --config.data.validation=test does so, too.
 Ours: not measured at full length yet.
 

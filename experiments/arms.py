@@ -15,6 +15,7 @@ class Study:
       arms: {name: (the question it answers, its settings)}, the most telling first.
       rivals: configs that --final trains beside it.
       equal_time: whether the rivals train for as long as the config does.
+      is_race: whether the time to 94% decides, and not the accuracy.
     """
 
     question: str
@@ -22,6 +23,7 @@ class Study:
     arms: Mapping[str, tuple[str, Mapping[str, Any]]]
     rivals: tuple[str, ...] = ()
     equal_time: bool = False
+    is_race: bool = False
 
 
 _BASE = ("The config as it stands.", {})
@@ -111,6 +113,23 @@ RESNET_FAST = {
     "width_32": ("Is a narrower network faster to 94%?", {"model.width": 32}),
 }  # fmt: skip
 
+# The base has patches of 4, depth 6, 8 heads and learned positions. 12 heads would not
+# divide the width of 128; 16 do.
+VIT_128X6 = {
+    "base": _BASE,
+    "sinusoidal": ("Need positions be learned?",
+                   {"model.position_embedding": "sinusoidal_1d"}),
+    "patch_2": ("What do 256 tokens win, and what do they cost?",
+                {"model.patch_size": 2}),
+    "patch_8": ("What do 16 tokens lose?", {"model.patch_size": 8}),
+    "depth_4": ("Are six blocks needed?", {"model.depth": 4}),
+    "depth_8": ("Do two blocks more help?", {"model.depth": 8}),
+    "depth_12": ("Does twice the depth, with normalisation after each sublayer?",
+                 {"model.depth": 12}),
+    "heads_4": ("Are fewer, wider heads as good?", {"model.num_heads": 4}),
+    "heads_16": ("Are more, narrower ones better?", {"model.num_heads": 16}),
+}  # fmt: skip
+
 DIGITS = {
     "base": _BASE,
     "lr_1e-3": ("Is the rate too high?", {"optim.learning_rate": 1e-3}),
@@ -128,12 +147,16 @@ STUDIES = {
     ),
     "fast": Study(
         "The ViT that is soonest at 94%", "configs/vit_cifar_fast.py", FAST,
-        rivals=("configs/resnet_cifar.py:fast",),
+        rivals=("configs/resnet_cifar.py:fast",), is_race=True,
     ),
     "resnet": Study("The best ResNet-18", "configs/resnet_cifar.py", RESNET),
     "resnet_fast": Study(
         "The ResNet-18 that is soonest at 94%", "configs/resnet_cifar.py:fast",
-        RESNET_FAST,
+        RESNET_FAST, is_race=True,
+    ),
+    "vit_128x6": Study(
+        "Patches, depth, heads and positions of a small ViT", "configs/vit_128x6.py",
+        VIT_128X6,
     ),
     "digits": Study(
         "Settings of the small ViT on digits", "configs/vit_digits.py", DIGITS

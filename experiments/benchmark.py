@@ -7,8 +7,8 @@
     python -m experiments.benchmark --augmentations
 
 Further arguments are settings, such as --config.model.dtype=float32. Prints a table;
---out writes one JSON file for each model. --against=torch needs PyTorch
-(`pip install -e '.[benchmark]'`).
+--out writes one JSON file for each model, or one for --attention or --augmentations.
+--against=torch needs PyTorch (`pip install -e '.[benchmark]'`).
 
 What is timed is `experiment.train_step` on batches picked on the device, once with all
 of the config's augmentation, and once with normalisation only, which is also all that
@@ -192,42 +192,68 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
         choices=("eager", "default", "reduce-overhead", "max-autotune"),
         help="of torch.compile",
     )
-    parser.add_argument("--out", help="folder for one JSON file for each model")
+    parser.add_argument("--out", metavar="DIR", help="folder for JSON files")
     parser.add_argument("--attention", action="store_true", help="attention alone")
     parser.add_argument("--augmentations", action="store_true", help="each alone")
     parser.add_argument("--result_file", help=argparse.SUPPRESS)
     return parser.parse_known_args()
 
 
-def main() -> None:
+def write_result(out: str | None, name: str, result: dict[str, Any]) -> None:
+    """OUT/NAME_PLATFORM.json, with the user's command; nothing without OUT."""
+    if out is None:
+        return
+    folder = pathlib.Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}_{result['platform']}.json"
+    content = result | {"command": timing.describe_command()}
+    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def measure_all(names: list[str], out: str | None) -> int:
+    """`measure` of each model, one after the other; 1 if any failed."""
+    results = []
+    for name in names:
+        try:
+            results.append(measure_apart(name, sys.argv[1:]))
+        except subprocess.CalledProcessError as error:
+            # It has printed why.
+            print(f"{name} failed: exit status {error.returncode}", file=sys.stderr)
+        else:
+            write_result(out, name, results[-1])
+    if results:
+        print(format_table(results))
+    return int(len(results) < len(names))
+
+
+def main() -> int:
     arguments, overrides = parse_arguments()
     if arguments.result_file:
         result = measure(arguments, overrides)
         pathlib.Path(arguments.result_file).write_text(json.dumps(result))
-        return
+        return 0
     names = arguments.models.split(",")
-    if arguments.attention or arguments.augmentations:
-        from experiments import benchmark_attention, benchmark_augment
-
-        part = benchmark_attention if arguments.attention else benchmark_augment
-        part.print_table(names, arguments.batch_size, arguments.repeats)
-        return
-    results = []
     for name in names:
-        result = measure_apart(name, sys.argv[1:])
-        # The user's command, not the one for this model's process.
-        result["command"] = timing.describe_command()
-        results.append(result)
-        if arguments.out:
-            folder = pathlib.Path(arguments.out)
-            folder.mkdir(parents=True, exist_ok=True)
-            file = folder / f"{name}_{result['platform']}.json"
-            file.write_text(json.dumps(result, indent=1) + "\n")
-    print(format_table(results))
+        # Finds a slip before anything is measured.
+        load_config(name, arguments.batch_size, overrides)
+    if not (arguments.attention or arguments.augmentations):
+        return measure_all(names, arguments.out)
+    from experiments import benchmark_attention, benchmark_augment
+
+    for asked, part in (
+        (arguments.attention, benchmark_attention),
+        (arguments.augmentations, benchmark_augment),
+    ):
+        if asked:
+            result = part.measure(
+                names, arguments.batch_size, arguments.repeats, overrides
+            )
+            write_result(arguments.out, part.NAME, result)
+    return 0
 
 
 if __name__ == "__main__":
     try:
-        main()
+        sys.exit(main())
     except UserError as error:
-        sys.exit(str(error))
+        sys.exit(f"error: {error}")

@@ -5,7 +5,7 @@ milliseconds per batch, and their share of a train step with that augmentation. 
 are random, since neither depends on what is in them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,7 @@ from experiments.jax_step import (
 from vit_jax.augment import make_augment
 from vit_jax.config import make_config
 
+NAME = "augmentations"
 NOTHING = {"crop": "none", "flip": "none"}
 REGULARIZED = {
     "policy": "trivialaugment",
@@ -99,20 +100,34 @@ def augment_seconds(
     return median_seconds(lambda: augment_many(key, **batch), repeats) / 10
 
 
-def print_table(names: list[str], batch_size: int, repeats: int) -> None:
-    """Milliseconds a batch of each augmentation, and its share of each model's step."""
-    batch = make_batch(batch_size)
-    dataset = make_dataset()
-    steps = {}
+def measure(
+    names: Sequence[str], batch_size: int, repeats: int, overrides: Sequence[str]
+) -> dict[str, Any]:
+    """Prints milliseconds a batch of each augmentation, and its share of each step.
+
+    Returns:
+      The machine, the seconds of each model's step without augmentation, and those of
+      each augmentation for one batch; `overrides` decide the models, and the
+      augmentations called after them.
+    """
+    batch, dataset = make_batch(batch_size), make_dataset()
+    steps, augmentations = {}, dict(AUGMENTATIONS)
     for name in names:
-        config = without_augmentation(load_config(name, batch_size, []))
-        run = JaxStep(config, dataset, steps_per_dispatch=1)
+        config = load_config(name, batch_size, overrides)
+        augmentations[f"as {name} is trained"] = config.augment.to_dict()
+        run = JaxStep(without_augmentation(config), dataset, steps_per_dispatch=1)
         steps[name] = median_seconds(run, repeats)
     machine = timing.describe_machine()
     print(f"{machine['device']}, JAX {machine['versions']['jax']}, batch {batch_size}")
     for name, seconds in steps.items():
         print(f"{name}: {seconds * 1e3:.2f} ms a step without augmentation")
-    for name, settings in AUGMENTATIONS.items():
-        seconds = augment_seconds(settings, batch, repeats)
+    costs = {}
+    for name, settings in augmentations.items():
+        costs[name] = seconds = augment_seconds(settings, batch, repeats)
         shares = [f"{seconds / (seconds + step):8.2%}" for step in steps.values()]
         print(f"{name:50s} {seconds * 1e3:9.3f} ms", *shares, flush=True)
+    return machine | {
+        "batch_size": batch_size,
+        "step_seconds": steps,
+        "augment_seconds": costs,
+    }

@@ -5,18 +5,22 @@ import dataclasses
 import pathlib
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.arms import Study
 from experiments.launch import Job, Jobs
 from experiments.options import small_settings
-from experiments.record import describe_run
-from experiments.summary import mean_std
+from experiments.record import TARGET, describe_run
+from vit_jax.progress import say
 
 # All images but ten, one of each class, are trained on; with a single evaluation, at
 # the end, there is nothing to select.
 ALL_IMAGES = {"data.validation": 10, "eval_every": "100%"}
+# Only its speed is asked for, and a warm-up could be longer than it.
+PROBE = {"num_epochs": 3, "schedule.warmup": "0 epochs"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,57 +55,134 @@ class Search:
                 jobs[self.job(arm + suffix, self.study.config, settings, seed)] = arm
         return jobs
 
+    def final_jobs(self, name: str, config: str, length: Mapping[str, Any]):
+        """Runs of --final, one for each seed."""
+        kind = "final-all" if self.options.all_images else "final"
+        settings = (ALL_IMAGES if self.options.all_images else {}) | length
+        return [
+            self.job(f"{kind}-{name}", config, settings, seed)
+            for seed in range(self.options.seeds)
+        ]
 
-def train_final(search: Search, deadline: float) -> tuple[list[Job], list[Job]]:
-    """(all runs of the study's config and of its rivals, those left)."""
-    options, study = search.options, search.study
-    settings = ALL_IMAGES if options.all_images else {}
-    kind = "final-all" if options.all_images else "final"
-    seeds = range(options.seeds)
-    ours = [search.job(f"{kind}-ours", study.config, settings, s) for s in seeds]
-    left = search.jobs.launch(ours, deadline=deadline, retry=options.retry)
-    rivals = []
-    for rival in study.rivals:
-        name = f"{kind}-{pathlib.Path(rival).stem}"
+    def our_jobs(self) -> list[Job]:
+        """Runs of the study's config."""
+        return self.final_jobs("ours", self.study.config, {})
+
+    def probe(self, rival: str) -> Job:
+        """A short run that measures the rival's speed."""
+        return self.final_jobs(f"{pathlib.Path(rival).stem}-probe", rival, PROBE)[0]
+
+    def rival_jobs(self, rival: str) -> list[Job] | None:
+        """Runs of a rival; None while it is not known for how long it may train."""
         length = {}
-        if study.equal_time:
-            if left or any(search.jobs.error(job) for job in ours):
-                break
-            probe = search.job(f"{name}-probe", rival, {**settings, "num_epochs": 3}, 0)
-            left = search.jobs.launch([probe], deadline=deadline, retry=options.retry)
-            if not search.jobs.is_finished(probe):
-                break
-            length = {"num_epochs": _equal_epochs(search, ours, probe)}
-        jobs = [search.job(name, rival, settings | length, seed) for seed in seeds]
-        left += search.jobs.launch(jobs, deadline=deadline, retry=options.retry)
-        rivals += jobs
-    return [*ours, *rivals], left
+        if self.study.equal_time:
+            ours, probe = self.our_jobs()[0], self.probe(rival)
+            if not (self.jobs.is_finished(ours) and self.jobs.is_finished(probe)):
+                return None
+            length = {"num_epochs": self._equal_epochs(ours, probe)}
+        return self.final_jobs(pathlib.Path(rival).stem, rival, length)
+
+    def _equal_epochs(self, ours: Job, probe: Job) -> float:
+        """Epochs of the probe's config that take as long as `ours` took.
+
+        One run of ours decides: more seeds, made later, must not change it.
+        """
+        seconds = self.jobs.folder(ours).read("results")["train_seconds"]
+        folder = self.jobs.folder(probe)
+        speed = folder.read("results")["images_per_second"]
+        num_images = folder.read("dataset")["num_examples"]["train"]
+        return round(max(1.0, seconds * speed / num_images), 1)
 
 
-def _equal_epochs(search: Search, ours: Sequence[Job], probe: Job) -> float:
-    """Epochs of the probe's config that take as long as `ours` took on average."""
-    folders = [search.jobs.folder(job) for job in ours]
-    seconds, _ = mean_std(f.read("results")["train_seconds"] for f in folders)
-    folder = search.jobs.folder(probe)
-    speed = folder.read("results")["images_per_second"]
-    num_images = folder.read("dataset")["num_examples"]["train"]
-    return round(max(1.0, seconds * speed / num_images), 1)
+@dataclasses.dataclass
+class Final:
+    """What `train_final` did.
+
+    Attributes:
+      jobs: runs of the study's config and of its rivals.
+      probes: runs that only measured speed.
+      left: runs that are not finished.
+    """
+
+    jobs: list[Job] = dataclasses.field(default_factory=list)
+    probes: list[Job] = dataclasses.field(default_factory=list)
+    left: list[Job] = dataclasses.field(default_factory=list)
+
+
+def train_final(search: Search, deadline: float) -> Final:
+    """Trains the study's config, then its rivals."""
+    final = Final()
+
+    def launch(jobs: Sequence[Job], into: list[Job]) -> None:
+        retry = search.options.retry
+        into += jobs
+        final.left += search.jobs.launch(jobs, deadline=deadline, retry=retry)
+
+    launch(search.our_jobs(), final.jobs)
+    for rival in search.study.rivals:
+        if final.left:
+            break
+        if search.study.equal_time and search.jobs.is_finished(final.jobs[0]):
+            launch([search.probe(rival)], final.probes)
+        jobs = search.rival_jobs(rival)
+        if jobs is not None:
+            launch(jobs, final.jobs)
+        elif not final.left:
+            say(f"{rival} is not trained: the runs that say for how long failed.")
+    return final
+
+
+def final_commands(search: Search) -> Iterator[list[str] | str]:
+    """The commands of `train_final`; a sentence where they are not known yet."""
+    for job in search.our_jobs():
+        yield search.jobs.command(job)
+    for rival in search.study.rivals:
+        if search.study.equal_time:
+            yield search.jobs.command(search.probe(rival))
+        jobs = search.rival_jobs(rival)
+        if jobs is None:
+            yield (
+                f"# and {search.options.seeds} run(s) of {rival}, whose length follows "
+                "from those before"
+            )
+        for job in jobs or ():
+            yield search.jobs.command(job)
 
 
 def report_final(search: Search, jobs: Sequence[Job]) -> dict[str, Any]:
-    """{run: its row} of the finished ones; draws curves and tables with `compare`."""
-    finished = [job for job in jobs if search.jobs.is_finished(job)]
+    """{run: its row} of the finished ones."""
     rows = {}
-    for job in finished:
-        results = search.jobs.folder(job).read("results")
+    for job in filter(search.jobs.is_finished, jobs):
         row = describe_run(search.jobs, job)
+        test = search.jobs.folder(job).read("results")["test"]["accuracy"]
         if search.options.all_images:
-            row["holdout_accuracy"] = None  # Ten images say nothing.
-        test = results["test"]["accuracy"]
-        rows[job.name] = row | {"config": job.config, "test_accuracy": test}
-    scored = [str(search.jobs.folder(job).path) for job in finished]
-    scored = [path for path in scored if pathlib.Path(path, "checkpoints").exists()]
-    if scored and not search.options.small:
-        out = f"--out={search.jobs.out / 'compared'}"
-        subprocess.run([sys.executable, "-m", "vit_jax.compare", *scored, out])
+            # Ten images say nothing.
+            row["holdout_accuracy"] = row["holdout_loss"] = None
+            reached = test >= TARGET
+            row["seconds_to_94"] = row["train_seconds"] if reached else None
+        row |= {"config": job.config, "all_images": search.options.all_images}
+        rows[job.name] = row | {"test_accuracy": test}
     return rows
+
+
+def compare_final(search: Search, jobs: Sequence[Job], deadline: float) -> int:
+    """Draws curves and tables with `vit_jax.compare`; returns its exit status."""
+    folders = [search.jobs.folder(j) for j in jobs if search.jobs.is_finished(j)]
+    runs = [str(folder.path) for folder in folders if folder.checkpoints.exists()]
+    if len(runs) < 2 or search.options.small:
+        return 0
+    command = [sys.executable, "-m", "vit_jax.compare", *runs]
+    command.append(f"--out={search.jobs.out / 'compared'}")
+    seconds_left = deadline - time.monotonic()
+    if seconds_left <= 0:
+        say("no time is left for the comparison; the same command goes on with it")
+        return 0
+    try:
+        # Without a limit this is infinite, which `subprocess` does not take.
+        timeout = seconds_left if seconds_left < threading.TIMEOUT_MAX else None
+        status = subprocess.run(command, timeout=timeout).returncode
+    except subprocess.TimeoutExpired:
+        status = 1
+    if status:
+        say("the runs are there, but comparing them failed or took too long")
+    return status

@@ -2,8 +2,8 @@
 
 A run is `python -m vit_jax.main` in OUT/runs/NAME. What is finished is skipped, what
 was interrupted resumes from its checkpoint, and a run that fails leaves its error
-behind while the others go on. `pack` leaves the checkpoints out, so that results
-travel; they can be unpacked into another OUT, whose finished runs are then skipped.
+behind while the others go on. What `pack` writes can be unpacked into another OUT:
+finished runs are skipped there, too, and those it has checkpoints of resume.
 """
 
 import collections
@@ -15,23 +15,34 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vit_jax.config import apply_overrides, check_config, flatten, load_config_file
+from ml_collections import ConfigDict
+
+from experiments.pack import pack
+from vit_jax.config import (
+    apply_overrides,
+    check_config,
+    flatten,
+    load_config_file,
+    make_config,
+)
 from vit_jax.errors import UserError
 from vit_jax.folder import FREE_SETTINGS, RunFolder
+from vit_jax.lock import lock
 from vit_jax.progress import say
 from vit_jax.signals import StopSignals
 
 # A child saves between two steps, but cannot while it compiles.
 _GRACE_SECONDS = 60
+# What starting and compiling take: a run of less would save nothing.
+_MIN_RUN_SECONDS = 60
 _POLL_SECONDS = 0.2
-# 128 + signal: it saved; minus signal: it ended before it had a handler.
-_ASKED_TO_STOP = (130, 143, -signal.SIGINT, -signal.SIGTERM)
-_MAX_PACKED_BYTES = 1 << 20
+_CHILD = [sys.executable, str(pathlib.Path(__file__).with_name("child.py"))]
+# 128 + signal. Minus signal: `child` itself, before it had a handler.
+_ASKED_TO_STOP = (130, 143, -signal.SIGTERM)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -54,8 +65,8 @@ class Job:
         changes = [f"--config.{key}={value}" for key, value in self.settings.items()]
         return [f"--config={self.config}", *changes]
 
-    def requested(self) -> dict[str, Any]:
-        """Every setting of the run, as JSON gives it back.
+    def load_config(self) -> ConfigDict:
+        """Every setting of the run.
 
         Raises:
           UserError: a setting is refused, so that a slip is found before the first run.
@@ -63,7 +74,15 @@ class Job:
         config = load_config_file(self.config)
         config = apply_overrides(config, self.arguments[1:])
         check_config(config)
-        return json.loads(json.dumps(dict(flatten(config))))
+        return config
+
+    def requested(self) -> dict[str, Any]:
+        """The same by key, as JSON gives it back."""
+        return _by_key(self.load_config())
+
+
+def _by_key(config: ConfigDict) -> dict[str, Any]:
+    return json.loads(json.dumps(dict(flatten(config))))
 
 
 class Jobs:
@@ -71,11 +90,12 @@ class Jobs:
 
     Attributes:
       out: absolute.
+      parallel: runs at a time.
     """
 
     def __init__(self, out: str | os.PathLike, *, parallel: int = 1):
         self.out = pathlib.Path(out).expanduser().absolute()
-        self._parallel = parallel
+        self.parallel = parallel
 
     def folder(self, job: Job) -> RunFolder:
         """Of the run; need not exist."""
@@ -88,18 +108,23 @@ class Jobs:
 
     def is_finished(self, job: Job) -> bool:
         """Whether the run has its results."""
-        return self.folder(job).has("results")
+        return _is_finished(self.folder(job))
 
     def error(self, job: Job) -> str | None:
-        """Why the run failed, or None."""
+        """Why the run failed: exit status and the last line it printed; or None."""
         file = self._error_file(job)
         if self.is_finished(job) or not file.exists():
             return None
-        return file.read_text(encoding="utf-8").strip()
+        status, *tail = file.read_text(encoding="utf-8").strip().splitlines()
+        return ": ".join([status, *tail[-1:]])
 
     def wall_seconds(self, job: Job) -> float:
         """Of the run's processes, start-up, compilation and evaluation included."""
         return self.folder(job).read("job")["wall_seconds"]
+
+    def shared_with(self, job: Job) -> int:
+        """How many runs at a time the machine had, this one included."""
+        return self.folder(job).read("job").get("parallel", 1)
 
     def launch(
         self, jobs: Sequence[Job], *, deadline: float = math.inf, retry: bool = False
@@ -107,7 +132,8 @@ class Jobs:
         """Runs what is not finished, in order, and returns what is left at the end.
 
         Args:
-          deadline: on `time.monotonic`'s clock; then the runs are asked to save.
+          deadline: on `time.monotonic`'s clock; then the runs are asked to save. None
+            is started within the last minute.
           retry: also what failed before.
 
         Raises:
@@ -125,12 +151,15 @@ class Jobs:
         running: dict[Job, tuple[subprocess.Popen, float]] = {}
         with StopSignals() as signals:
             try:
-                while waiting or running:
-                    if signals.received is not None or time.monotonic() >= deadline:
-                        break
-                    while waiting and len(running) < self._parallel:
+                while signals.received is None and time.monotonic() < deadline:
+                    if deadline - time.monotonic() < _MIN_RUN_SECONDS:
+                        waiting.clear()
+                    while waiting and len(running) < self.parallel:
                         job = waiting.popleft()
-                        running[job] = self._start(job), time.monotonic()
+                        if self._is_free(job):
+                            running[job] = self._start(job), time.monotonic()
+                    if not running:
+                        break
                     time.sleep(_POLL_SECONDS)
                     self._collect(running)
             finally:
@@ -145,7 +174,8 @@ class Jobs:
             folder.create()
             folder.write("job", {"requested": requested, "wall_seconds": 0.0})
             return
-        before = folder.read("job")["requested"]
+        # Settings that came after that run have had their defaults in it.
+        before = _by_key(make_config(folder.read("job")["requested"]))
         different = sorted(
             key
             for key in requested.keys() | before.keys()
@@ -157,11 +187,20 @@ class Jobs:
                 f"({', '.join(different)}); give another --out or remove that folder."
             )
 
+    def _is_free(self, job: Job) -> bool:
+        """Whether no other training uses the folder; says which one, if any."""
+        try:
+            with lock(self.folder(job).path / "lock.json"):
+                return True
+        except UserError as error:
+            say(f"{job.name} is left: {error}")
+            return False
+
     def _start(self, job: Job) -> subprocess.Popen:
         say(f"{time.strftime('%H:%M:%S')} {job.name}")
         with (self.folder(job).path / "log.txt").open("a", encoding="utf-8") as log:
             return subprocess.Popen(
-                self.command(job),
+                [*_CHILD, str(os.getpid()), *self.command(job)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -171,19 +210,9 @@ class Jobs:
             )
 
     def _environment(self) -> dict[str, str]:
-        # The seeds of one config share their compiled programs. JAX runs what such a
-        # cache holds, so it must be this user's own.
-        cache = self.out / "compiled"
-        cache.mkdir(mode=0o700, exist_ok=True)
-        if cache.stat().st_uid != os.getuid():
-            raise UserError(f"{cache} belongs to another user; give another --out.")
-        defaults = {
-            "JAX_COMPILATION_CACHE_DIR": str(cache),
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "1",
-        }
-        if self._parallel > 1:
-            share = f"{0.9 / self._parallel:.3f}"
-            defaults["XLA_PYTHON_CLIENT_MEM_FRACTION"] = share
+        defaults = {}
+        if self.parallel > 1:
+            defaults["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / self.parallel:.3f}"
         return defaults | os.environ
 
     def _collect(
@@ -199,6 +228,7 @@ class Jobs:
             folder = self.folder(job)
             content = folder.read("job")
             content["wall_seconds"] += time.monotonic() - start
+            content["parallel"] = max(content.get("parallel", 1), self.parallel)
             folder.write("job", content)
             if not self.is_finished(job) and process.returncode not in harmless:
                 lines = (folder.path / "log.txt").read_text(errors="replace")
@@ -215,7 +245,8 @@ class Jobs:
             try:
                 process.wait(max(0, limit - time.monotonic()))
             except subprocess.TimeoutExpired:
-                process.kill()
+                # With the training, which is in the same group.
+                os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         self._collect(running, (*_ASKED_TO_STOP, -signal.SIGKILL))
 
@@ -223,14 +254,11 @@ class Jobs:
         return self.folder(job).path / "error.txt"
 
     def pack(self, name: str) -> pathlib.Path:
-        """OUT/NAME.tar.gz of all small files of OUT: everything but checkpoints."""
-        archive = self.out / f"{name}.tar.gz"
-        with tarfile.open(archive, "w:gz") as tar:
-            for file in sorted(self.out.rglob("*")):
-                path = file.relative_to(self.out)
-                aside = {"checkpoints", "compiled"} & set(path.parts)
-                if aside or not file.is_file() or path.name.endswith(".tar.gz"):
-                    continue
-                if file.stat().st_size <= _MAX_PACKED_BYTES:
-                    tar.add(file, path)
-        return archive
+        """OUT/NAME.tar.gz of what there is; see `experiments.pack`."""
+        folders = [RunFolder(path) for path in sorted((self.out / "runs").glob("*"))]
+        return pack(self.out, name, [f for f in folders if not _is_finished(f)])
+
+
+def _is_finished(folder: RunFolder) -> bool:
+    # `evaluate` also writes results, of a run that was interrupted as well.
+    return folder.has("results") and "num_steps" in folder.read("results")

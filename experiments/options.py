@@ -29,7 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
     parser.add_argument("--parallel", type=int, default=1, help="processes at a time")
     parser.add_argument(
         "--time_limit_seconds", type=float, default=math.inf,
-        help="save and stop after that; 0: only write the tables anew",
+        help="stop after that; allow 90 s more for saving and packing; "
+        "0: only write the tables anew",
     )  # fmt: skip
     parser.add_argument("--small", action="store_true", help="tiny runs, as a proof")
     parser.add_argument("--retry", action="store_true", help="also what failed before")
@@ -87,7 +88,7 @@ def report_left(jobs: Jobs, all_jobs: Sequence[Job], left: Sequence[Job]) -> int
     """Says what failed and what is left, with the command; returns the exit status."""
     failed = [job for job in all_jobs if jobs.error(job)]
     for job in failed:
-        say(f"failed: {job.name}: {jobs.error(job).splitlines()[-1]} (--retry: again)")
+        say(f"failed: {job.name}: {jobs.error(job)} (--retry: again)")
     if left:
         say(
             f"{len(left)} run(s) left: {', '.join(job.name for job in left)}\n"

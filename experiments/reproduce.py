@@ -1,7 +1,7 @@
 """Four published from-scratch studies again: what did selecting on the test split win?
 
 python -m experiments.reproduce --data=DIR --out=DIR [--seeds=3] [--parallel=4]
-python -m experiments.reproduce --data=DIR --out=DIR --only=vit_256x6,vit_256x6_augment
+python -m experiments.reproduce --data=DIR --out=DIR --only='vit_192x9,vit_256x6*'
 
 Each row of the table is a config under configs/, trained in two protocols. "test" is
 the studies' own: all 50,000 images to train on, the epoch chosen by its accuracy on the
@@ -19,11 +19,14 @@ checkpoints, reproduce.tar.gz. Exit status: 0 all done, 1 a run failed, 75 runs 
 
 import argparse
 import csv
+import fnmatch
 import json
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments import summary
 from experiments.launch import Job, Jobs
 from experiments.options import (
     add_arguments,
@@ -32,11 +35,12 @@ from experiments.options import (
     report_left,
     small_settings,
 )
-from experiments.summary import mean_std, show_mean_std
+from experiments.summary import show_mean_std
 from vit_jax.commands import run_command
-from vit_jax.compare import markdown_table
 from vit_jax.errors import UserError, did_you_mean
+from vit_jax.metrics.paired import mean_and_std
 from vit_jax.progress import say
+from vit_jax.tables import markdown_table
 
 # name: (config, reported test accuracy in %, the highest where there are several).
 ROWS = {
@@ -86,7 +90,8 @@ def make_jobs(
 
 
 def _choose(text: str | None, known: Mapping[str, Any], default: list[str]):
-    names = text.split(",") if text else default
+    words = text.split(",") if text else default
+    names = [name for word in words for name in fnmatch.filter(known, word) or [word]]
     for name in names:
         if name not in known:
             raise UserError(
@@ -103,19 +108,14 @@ def describe_run(jobs: Jobs, job: Job, row: str, protocol: str) -> dict[str, Any
     run |= {"config": job.config, "error": jobs.error(job)}
     if not jobs.is_finished(job):
         return run
-    results, environment = folder.read("results"), folder.read("environment")
-    test = results["test"]["accuracy"]
+    results = folder.read("results")
     last = [r for r in folder.read_metrics() if r["split"] == "val"][-1]
-    keys = ("num_params", "best_epoch", "num_epochs", "train_seconds")
     return run | {
-        "test_accuracy": test,
+        "test_accuracy": results["test"]["accuracy"],
         # On the hold-out, the last epoch's test accuracy is never measured.
         "last_accuracy": last["accuracy"] if protocol == "test" else None,
-        **{key: results[key] for key in keys},
-        "wall_seconds": jobs.wall_seconds(job),
-        "images_per_second": results["images_per_second"],
-        "device": f"{results['num_devices']} x {results['device']}",
-        **{key: environment[key] for key in ("jax", "flax", "optax", "python")},
+        "best_epoch": results["best_epoch"],
+        **summary.describe_run(jobs, job),
     }
 
 
@@ -130,7 +130,7 @@ def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, A
         won = [r["test_accuracy"] - r["last_accuracy"] for r in by["test"]]
         difference = None
         if reported and test:
-            difference = 100 * mean_std(test)[0] - reported
+            difference = 100 * mean_and_std(test)[0] - reported
         rows.append(
             {
                 "row": name, "config": config, "reported": reported,
@@ -158,11 +158,12 @@ def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, A
     return markdown_table(head, cells), rows
 
 
-def _summary(values: Sequence[float]) -> dict[str, float] | None:
+def _summary(values: Sequence[float]) -> dict[str, float | None] | None:
     if not values:
         return None
-    mean, std = mean_std(values)
-    return {"mean": mean, "std": std, "n": len(values)}
+    mean, std = mean_and_std(values)
+    # JSON has no NaN.
+    return {"mean": mean, "std": std if len(values) > 1 else None, "n": len(values)}
 
 
 def _show_difference(points: float | None) -> str:
@@ -178,7 +179,7 @@ def write_tables(jobs: Jobs, planned: Mapping[Job, tuple[str, str]]) -> None:
     machines = sorted(
         {
             f"{run['device']}, Python {run['python']}, JAX {run['jax']}, Flax "
-            f"{run['flax']}, Optax {run['optax']}"
+            f"{run['flax']}, Optax {run['optax']}, {run['parallel']} run(s) at a time"
             for run in runs
             if "device" in run
         }
@@ -228,7 +229,7 @@ def main(arguments: Sequence[str]) -> int:
     jobs = Jobs(options.out, parallel=options.parallel)
     if options.dry_run:
         for job in planned:
-            print(*jobs.command(job))
+            print(shlex.join(jobs.command(job)))
         return 0
     left = jobs.launch([*planned], deadline=deadline, retry=options.retry)
     write_tables(jobs, planned)

@@ -8,9 +8,11 @@ Each arm and seed is a run of `vit_jax.main`. That scores the test split at its 
 design, but nothing here reads or shows those scores before --final: arms are ranked by
 the best accuracy on the hold-out, which is in metrics.jsonl.
 
+Studies of the shortest training rank by the seconds until 94% is reached there.
+
 --final trains the study's config as it stands, and its rivals, and reports the test
 scores, once. Where the study asks for equal time, a rival trains for as many epochs as
-fit into the seconds the config took, by its own measured speed.
+fit into the seconds that seed 0 of the config took, by its own measured speed.
 
 Runs are added to RECORD.json, from which RECORD.md is written anew; only "learned" in
 the JSON, a sentence for each arm, is meant to be edited.
@@ -18,12 +20,19 @@ the JSON, a sentence for each arm, is meant to be edited.
 
 import argparse
 import pathlib
+import shlex
 import time
 from collections.abc import Sequence
 
 from experiments.arms import STUDIES, Study
-from experiments.final import Search, report_final, train_final
-from experiments.launch import Jobs
+from experiments.final import (
+    Search,
+    compare_final,
+    final_commands,
+    report_final,
+    train_final,
+)
+from experiments.launch import Job, Jobs
 from experiments.options import (
     add_arguments,
     data_settings,
@@ -38,7 +47,7 @@ from vit_jax.progress import say
 RESULTS = pathlib.Path(__file__).parent / "results"
 
 
-def _choose_arms(study: Study, names: str | None) -> list[str]:
+def _choose_arms(study: Study, names: str | None, epochs: float | None) -> list[str]:
     arms = names.split(",") if names else list(study.arms)
     for arm in arms:
         if arm not in study.arms:
@@ -46,7 +55,17 @@ def _choose_arms(study: Study, names: str | None) -> list[str]:
                 f"There is no arm {arm}{did_you_mean(arm, study.arms)}; this study has "
                 f"{', '.join(study.arms)}."
             )
-    return arms
+    if not epochs:
+        return arms
+    of_a_length = [arm for arm in arms if "num_epochs" in study.arms[arm][1]]
+    if of_a_length and names:
+        raise UserError(
+            f"--epochs gives every arm one length, but {', '.join(of_a_length)} is "
+            "about the length; leave out one of the two."
+        )
+    if of_a_length:
+        say(f"# left out, since --epochs is given: {', '.join(of_a_length)}")
+    return [arm for arm in arms if arm not in of_a_length]
 
 
 def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -69,6 +88,20 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_known_args(arguments)
 
 
+def _check(search: Search, arms: Sequence[Job]) -> None:
+    if any(job.requested()["data.validation"] == "test" for job in arms):
+        raise UserError(
+            "config.data.validation is 'test', but settings are chosen on images held "
+            "out; give a number."
+        )
+    options = search.options
+    if options.final and search.study.equal_time and options.parallel > 1:
+        raise UserError(
+            f"--parallel is {options.parallel}, but runs of equal time must not slow "
+            "each other down; leave it out with --final."
+        )
+
+
 def main(arguments: Sequence[str]) -> int:
     """Trains arms or final runs, and writes the record anew."""
     options, overrides = _parse(arguments)
@@ -80,20 +113,20 @@ def main(arguments: Sequence[str]) -> int:
     place = jobs.out if options.small else RESULTS
     file = options.record or place / f"{options.study}.json"
     record = read_record(file)
-    arms = search.arm_jobs(_choose_arms(study, options.arms))
+    arms = search.arm_jobs(_choose_arms(study, options.arms, options.epochs))
+    _check(search, list(arms))
     if options.dry_run:
-        for job in arms:
-            print(*jobs.command(job))
+        commands = map(jobs.command, arms)
+        for command in final_commands(search) if options.final else commands:
+            print(command if isinstance(command, str) else shlex.join(command))
         return 0
+    status = 0
     if options.final:
-        all_jobs, left = train_final(search, deadline)
-        record["final"] |= report_final(search, all_jobs)
+        final = train_final(search, deadline)
+        all_jobs, left = [*final.jobs, *final.probes], final.left
+        record["final"] |= report_final(search, final.jobs)
+        status = compare_final(search, final.jobs, deadline)
     else:
-        if any(job.requested()["data.validation"] == "test" for job in arms):
-            raise UserError(
-                "config.data.validation is 'test', but arms are compared on images "
-                "held out; give a number."
-            )
         all_jobs = [*arms]
         left = jobs.launch(all_jobs, deadline=deadline, retry=options.retry)
         for job, arm in arms.items():
@@ -103,7 +136,7 @@ def main(arguments: Sequence[str]) -> int:
                 record["runs"][job.name] = row
     write_record(file, record, study)
     say(f"{file.with_suffix('.md')} and {jobs.pack('search')}")
-    return report_left(jobs, all_jobs, left)
+    return report_left(jobs, all_jobs, left) or status
 
 
 if __name__ == "__main__":

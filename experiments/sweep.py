@@ -32,18 +32,30 @@ from experiments.options import data_settings
 from experiments.summary import show_mean_std
 from vit_jax import data
 from vit_jax.commands import run_command
-from vit_jax.compare import markdown_table
 from vit_jax.config import apply_overrides, load_config_file, set_value
 from vit_jax.errors import UserError
 from vit_jax.progress import say
+from vit_jax.tables import markdown_table
+
+# Evaluations of each member.
+History = list[list[dict[str, float]]]
 
 
 def run_sweep(
-    sweep: Sweep, *, steps_per_dispatch: int
-) -> tuple[list[list[dict[str, float]]], float]:
-    """(evaluations of each member, seconds of training without compilation)."""
+    sweep: Sweep,
+    *,
+    steps_per_dispatch: int,
+    keep: Callable[[History, float], None] = lambda history, seconds: None,
+) -> tuple[History, float]:
+    """(evaluations of each member, seconds of training without compilation).
+
+    `keep` gets the same after each evaluation, and before an error.
+
+    Raises:
+      UserError: no member has a finite loss any more.
+    """
     plan = sweep.experiment.plan
-    history: list[list[dict[str, float]]] = [[] for _ in sweep.members]
+    history: History = [[] for _ in sweep.members]
     step, seconds, lengths = 0, 0.0, set()
     while step < plan.total_steps:
         until_eval = plan.eval_every - step % plan.eval_every
@@ -55,6 +67,7 @@ def run_sweep(
         lengths.add(length)
         step += length
         if not np.isfinite(metrics["loss"]).any():
+            keep(history, seconds)
             raise UserError(
                 f"The training loss of every member is no number by step {step}; give "
                 "lower --learning_rates."
@@ -62,6 +75,7 @@ def run_sweep(
         if step % plan.eval_every == 0 or step == plan.total_steps:
             for records, scores in zip(history, sweep.score(), strict=True):
                 records.append({"step": step, **scores})
+            keep(history, seconds)
             best = max(h[-1]["accuracy"] for h in history)
             say(f"step {step}/{plan.total_steps}: best val accuracy {best:.2%}")
     return history, seconds
@@ -132,21 +146,26 @@ def main(arguments: Sequence[str]) -> None:
     sweep = Sweep(config, splits, members, shared_order=options.shared_order)
     on_cpu = jax.default_backend() == "cpu"
     size = options.steps_per_dispatch or (1 if on_cpu else 20)
-    history, seconds = run_sweep(sweep, steps_per_dispatch=size)
-    content = {
-        "config": options.config,
-        "settings": config.to_dict(),
-        "device": jax.devices()[0].device_kind,
-        "jax": jax.__version__,
-        "shared_order": options.shared_order,
-        "train_seconds_without_first_dispatches": seconds,
-        "members": [
-            {**dataclasses.asdict(member), "evaluations": records}
-            for member, records in zip(members, history, strict=True)
-        ],
-    }
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+    def keep(history: History, seconds: float) -> None:
+        content = {
+            "config": options.config,
+            "settings": config.to_dict(),
+            "device": jax.devices()[0].device_kind,
+            "jax": jax.__version__,
+            "shared_order": options.shared_order,
+            "steps": sweep.experiment.plan.total_steps,
+            "train_seconds_without_first_dispatches": seconds,
+            "members": [
+                {**dataclasses.asdict(member), "evaluations": records}
+                for member, records in zip(members, history, strict=True)
+            ],
+        }
+        text = json.dumps(content, indent=1) + "\n"
+        options.out.write_text(text, encoding="utf-8")
+
+    history, _ = run_sweep(sweep, steps_per_dispatch=size, keep=keep)
     say(f"{describe(members, history)}\n\nwritten to {options.out}")
 
 

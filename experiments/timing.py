@@ -1,6 +1,7 @@
 """Wall-clock times, and what they were measured on."""
 
 import os
+import pathlib
 import platform
 import resource
 import sys
@@ -79,13 +80,23 @@ def num_threads() -> int:
     return len(os.sched_getaffinity(0))
 
 
+def cpu_model() -> str:
+    """Name of the processor; '' where the system does not tell."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2] for line in lines if line.startswith("model name"))
+    return next(names, platform.processor()).strip()
+
+
 def describe_command() -> str:
     """The command of this process, without machine paths."""
     return " ".join(["python -m experiments.benchmark", *sys.argv[1:]])
 
 
 def describe_machine() -> dict[str, Any]:
-    """Device, threads, versions and load average (of 1, 5 and 15 minutes)."""
+    """Device, CPU, threads, versions, load average (of 1, 5 and 15 minutes)."""
     device = jax.devices()[0]
     versions = {"python": platform.python_version()}
     for package in ("jax", "jaxlib", "flax", "optax", "torch"):
@@ -96,7 +107,9 @@ def describe_machine() -> dict[str, Any]:
     return {
         "platform": device.platform,
         "device": device.device_kind,
+        "cpu": cpu_model(),
         "num_threads": num_threads(),
+        "omp": {k: v for k, v in sorted(os.environ.items()) if k.startswith("OMP_")},
         "versions": versions,
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "load_average": os.getloadavg(),

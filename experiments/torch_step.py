@@ -18,8 +18,6 @@ from vit_jax import models
 from vit_jax.data import Dataset, batches
 from vit_jax.experiment import Experiment
 
-MODES = ("eager", "default", "reduce-overhead", "max-autotune")
-
 
 def make_optimizer(config, parameters) -> torch.optim.Optimizer:
     """The fused counterpart of `config.optim`: sgd, or adamw for all others."""

@@ -1,7 +1,10 @@
 """Runs as processes: interrupted, resumed, failed, skipped, packed; all for real."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -10,8 +13,9 @@ import pytest
 
 from experiments.launch import Job, Jobs
 from experiments.options import LEFT_OVER, report_left
-from experiments.summary import mean_std, show_mean_std
+from experiments.summary import show_mean, show_mean_std
 from vit_jax.errors import UserError
+from vit_jax.lock import lock
 
 DIGITS = "configs/vit_digits.py"
 # Long enough to be interrupted in the middle, small enough to be finished in seconds.
@@ -24,11 +28,21 @@ SETTINGS = {
 NO_DATA = {"data.source": "folder", "data.dir": "/nowhere/at/all"}
 
 
-def interrupt_when_training(jobs, job):
-    """SIGTERM to this process once the run has logged something."""
-    metrics = jobs.folder(job).path / "metrics.jsonl"
-    while not (metrics.exists() and metrics.read_text()):
+def wait_until(condition, seconds=120):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit
         time.sleep(0.05)
+
+
+def has_begun(jobs, job):
+    """Whether the run has logged something."""
+    return bool(jobs.folder(job).read_metrics())
+
+
+def interrupt_when_training(jobs, job):
+    """SIGTERM to this process once the run is on its way."""
+    wait_until(lambda: has_begun(jobs, job))
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -60,6 +74,7 @@ def test_interrupted_runs_resume(finished):
 
 def test_failed_runs_leave_their_error_and_are_not_repeated(finished, capsys):
     jobs, job, broken = finished
+    assert jobs.error(broken).startswith("exit status 1: error: ")
     assert "/nowhere/at/all" in jobs.error(broken)
     log = (jobs.folder(broken).path / "log.txt").read_text()
     assert log.count("error:") == 1, "tried once, by two launches"
@@ -78,7 +93,11 @@ def test_results_travel_without_checkpoints(finished, tmp_path):
         tar.extractall(tmp_path, filter="data")
     assert {"runs/fine/results.json", "runs/fine/log.txt", "runs/broken/error.txt",
             "runs/fine/metrics.jsonl"} <= set(names)  # fmt: skip
-    assert not any("checkpoints" in name or "compiled" in name for name in names)
+    assert not any("checkpoints" in name or "lock" in name for name in names)
+    text = (tmp_path / "runs" / "fine" / "environment.json").read_text()
+    for start in (json.loads(text), *json.loads(text)["earlier_starts"]):
+        assert "host" not in start and "--workdir=fine" in start["command"]
+    assert str(jobs.out) not in text
     elsewhere = Jobs(tmp_path)
     assert elsewhere.launch([job]) == []
     assert elsewhere.wall_seconds(job) == jobs.wall_seconds(job)
@@ -86,7 +105,10 @@ def test_results_travel_without_checkpoints(finished, tmp_path):
 
 def test_time_is_up(tmp_path):
     jobs, job = Jobs(tmp_path), Job("fine", DIGITS, SETTINGS)
-    assert jobs.launch([job], deadline=time.monotonic()) == [job]
+    for seconds in (0, 50):
+        deadline = time.monotonic() + seconds
+        assert jobs.launch([job], deadline=deadline) == [job]
+        assert time.monotonic() < deadline + 5, "nothing is waited for"
     assert not (jobs.folder(job).path / "log.txt").exists()
 
 
@@ -107,10 +129,62 @@ def test_several_processes_share_the_memory(tmp_path):
     environment = Jobs(tmp_path, parallel=3)._environment()
     assert environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.300"
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in Jobs(tmp_path)._environment()
-    assert (tmp_path / "compiled").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the children")
+def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):
+    """The run saves; packed, and unpacked elsewhere, it goes on from there."""
+    jobs = Jobs(tmp_path / "here")
+    job = Job("fine", DIGITS, SETTINGS | {"checkpoint_every": "10 steps"})
+    code = (
+        "from experiments.launch import Job, Jobs\n"
+        f"Jobs({str(jobs.out)!r}).launch([Job('fine', {DIGITS!r}, {job.settings!r})])"
+    )
+    launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+    wait_until(lambda: has_begun(jobs, job))
+    launcher.kill()
+    launcher.wait()
+    log = jobs.folder(job).path / "log.txt"
+    wait_until(lambda: "to resume (SIGTERM)" in log.read_text(), seconds=60)
+    with tarfile.open(jobs.pack("all")) as tar:
+        tar.extractall(tmp_path / "there", filter="data")
+    elsewhere = Jobs(tmp_path / "there")
+    saved = [p.name for p in elsewhere.folder(job).checkpoints.iterdir()]
+    (step,) = saved
+    assert elsewhere.launch([job]) == []
+    log = (elsewhere.folder(job).path / "log.txt").read_text()
+    assert f"resuming from step {step}" in log
+    assert elsewhere.folder(job).read("results")["num_steps"] == SETTINGS["num_steps"]
+
+
+def test_a_folder_in_use_is_left(tmp_path, capsys):
+    jobs, job = Jobs(tmp_path), Job("fine", DIGITS, SETTINGS)
+    jobs.folder(job).create()
+    with lock(jobs.folder(job).path / "lock.json"):
+        assert jobs.launch([job]) == [job]
+    assert jobs.error(job) is None
+    assert f"is in use by process {os.getpid()}" in capsys.readouterr().out
+
+
+def test_scores_of_a_run_that_was_interrupted_do_not_finish_it(finished, tmp_path):
+    jobs, job, _ = finished
+    results = jobs.folder(job).read("results")
+    other = Jobs(tmp_path)
+    other.folder(job).create()
+    # What `evaluate` writes.
+    other.folder(job).write("results", {"test": results["test"]})
+    assert not other.is_finished(job) and jobs.is_finished(job)
+
+
+def test_a_setting_that_came_later_had_its_default(finished):
+    jobs, job, _ = finished
+    content = jobs.folder(job).read("job")
+    del content["requested"]["model.drop_path"]
+    jobs.folder(job).write("job", content)
+    assert jobs.launch([job]) == []
 
 
 def test_mean_and_deviation():
-    assert mean_std([0.9, 0.92, 0.94]) == pytest.approx((0.92, 0.02))
+    assert show_mean([0.9, None, 0.94], ".3f") == "0.920" and show_mean([], "g") == "–"
     assert show_mean_std([0.9, 0.92, 0.94]) == "92.00 ± 2.00 (3)"
     assert show_mean_std([0.9]) == "90.00 (1)" and show_mean_std([]) == "–"

@@ -18,6 +18,12 @@ def test_every_row_is_a_config():
         assert reported is None or 60 < reported < 95
 
 
+def test_patterns(capsys, tmp_path):
+    arguments = ["--only=vit_256x6*", "--seeds=1", "--protocols=val"]
+    main([f"--out={tmp_path}", "--dry_run", *arguments])
+    assert len(capsys.readouterr().out.splitlines()) == 7
+
+
 def test_one_seed_of_everything_comes_first(capsys, tmp_path):
     main([f"--out={tmp_path}", "--dry_run", "--only=vit_256x6,vit_128x6", "--seeds=2"])
     names = [line.rpartition("/")[2] for line in capsys.readouterr().out.splitlines()]
@@ -57,6 +63,7 @@ def test_small(cifar10_dir, tmp_path):
         and runs["val"]["last_accuracy"] == ""
     )
     (row,) = json.loads((tmp_path / "results.json").read_text())["rows"]
+    assert row["test"]["std"] is None, "one seed says nothing of its scatter"
     assert row["falls_short"] and "**short**" in first and "2 of 2 runs" in first
     with tarfile.open(tmp_path / "reproduce.tar.gz") as tar:
         assert {"table.md", "runs/vit_256x6-val-s0/log.txt"} <= set(tar.getnames())

@@ -75,6 +75,20 @@ def test_shared_order(config, splits, alone):
     assert [is_close(sweep, i, alone[i][0]) for i in (0, 1)] == [True, False]
 
 
+def test_what_was_measured_is_kept(config, splits):
+    """After each evaluation, and when no member has a finite loss any more."""
+    sweep, kept = Sweep(config, splits, [Member(RATE, 0)]), []
+
+    def keep(history, seconds):
+        kept.append([record["step"] for record in history[0]])
+        nan = jax.tree.map(lambda x: x * jnp.nan, sweep.states.params)
+        sweep.states = sweep.states.replace(params=nan)
+
+    with pytest.raises(UserError, match="no number by step 6"):
+        run_sweep(sweep, steps_per_dispatch=3, keep=keep)
+    assert kept == [[3], [3]]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -24,6 +24,7 @@ from vit_jax.comparison import Entry
 from vit_jax.errors import UserError
 from vit_jax.figures import compare as figures
 from vit_jax.figures import style
+from vit_jax.tables import markdown_table
 
 # Key of a run's numbers -> heading, factor, format, and whether its bars start at 0.
 COLUMNS = {
@@ -124,19 +125,6 @@ def _test_table(tests: Sequence[Mapping[str, Any]]) -> str:
         for row in tests
     ]
     return markdown_table(head, rows)
-
-
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns, so that it also reads well in a terminal."""
-    cells = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [
-        "| " + " | ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)) + " |"
-        for row in cells
-    ]
-    return "\n".join(
-        [lines[0], f"|{'|'.join('-' * (w + 2) for w in widths)}|", *lines[1:]]
-    )
 
 
 def _flat_row(entry: Entry) -> dict[str, Any]:

@@ -1,0 +1,80 @@
+"""The archive in which results travel."""
+
+import io
+import json
+import pathlib
+import re
+import tarfile
+from collections.abc import Iterable
+from typing import Any
+
+from vit_jax.folder import RunFolder
+from vit_jax.progress import say
+
+_MAX_FILE_BYTES = 1 << 20
+_MAX_ARCHIVE_BYTES = 14_000_000
+
+
+def pack(out: pathlib.Path, name: str, unfinished: Iterable[RunFolder]) -> pathlib.Path:
+    """Writes OUT/NAME.tar.gz: all small files of OUT, and what resuming takes.
+
+    Of each `unfinished` run that is the newest and the best checkpoint, as long as the
+    archive stays below 14 MB. Checkpoints of other runs stay behind, and so do names
+    of machines and the folders in commands.
+    """
+    archive = out / f"{name}.tar.gz"
+    with archive.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
+        for path in sorted(out.rglob("*")):
+            inside = path.relative_to(out)
+            aside = "checkpoints" in inside.parts or inside.name == "lock.json"
+            if aside or not path.is_file() or inside.name.endswith(".tar.gz"):
+                continue
+            if inside.name == "environment.json":
+                _add_environment(tar, path, inside)
+            elif path.stat().st_size <= _MAX_FILE_BYTES:
+                tar.add(path, inside)
+        for folder in unfinished:
+            checkpoints = _to_resume(folder)
+            size = sum(
+                path.stat().st_size for top in checkpoints for path in top.rglob("*")
+            )
+            if file.tell() + size > _MAX_ARCHIVE_BYTES:
+                say(f"not packed: the checkpoints of {folder.path.name}, {size:,} B")
+                continue
+            for path in checkpoints:
+                tar.add(path, path.relative_to(out))
+    return archive
+
+
+def _to_resume(folder: RunFolder) -> list[pathlib.Path]:
+    """Folders of the newest and of the best checkpoint; the end has need of both."""
+    # Other names are of saves that were cut short.
+    saved = {int(p.name): p for p in folder.checkpoints.glob("*") if p.name.isdecimal()}
+    scored = [
+        (record["accuracy"], -record["loss"], -record["step"])
+        for record in folder.read_metrics()
+        if record["split"] == "val" and None not in (record["accuracy"], record["loss"])
+    ]
+    steps = {max(saved, default=None), -max(scored)[2] if scored else None}
+    return [saved[step] for step in sorted(saved.keys() & steps)]
+
+
+def _add_environment(
+    tar: tarfile.TarFile, path: pathlib.Path, inside: pathlib.Path
+) -> None:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    for start in (content, *content.get("earlier_starts", [])):
+        _forget_machine(start)
+    data = (json.dumps(content, indent=2) + "\n").encode()
+    info = tar.gettarinfo(path, inside)
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))
+
+
+def _forget_machine(start: dict[str, Any]) -> None:
+    start.pop("host", None)
+    if "command" in start:
+        # "--workdir=/a/b/name" becomes "--workdir=name".
+        start["command"] = [
+            re.sub(r"(^|=)/(?:[^/]+/)*", r"\1", word) for word in start["command"]
+        ]
