@@ -19,14 +19,15 @@ def pack(out: pathlib.Path, name: str, unfinished: Iterable[RunFolder]) -> pathl
     """Writes OUT/NAME.tar.gz: all small files of OUT, and what resuming takes.
 
     Of each `unfinished` run that is the newest and the best checkpoint, as long as the
-    archive stays below 14 MB. Checkpoints of other runs stay behind, and so do names
-    of machines and the folders in commands.
+    archive stays below 14 MB. Checkpoints of other runs stay behind, and so do figures
+    except training curves, names of machines, and the folders in commands.
     """
     archive = out / f"{name}.tar.gz"
     with archive.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
         for path in sorted(out.rglob("*")):
             inside = path.relative_to(out)
             aside = "checkpoints" in inside.parts or inside.name == "lock.json"
+            aside |= "figures" in inside.parts and inside.name != "training_curves.png"
             if aside or not path.is_file() or inside.name.endswith(".tar.gz"):
                 continue
             if inside.name == "environment.json":
@@ -43,6 +44,15 @@ def pack(out: pathlib.Path, name: str, unfinished: Iterable[RunFolder]) -> pathl
                 continue
             for path in checkpoints:
                 tar.add(path, path.relative_to(out))
+    return archive
+
+
+def pack_figures(out: pathlib.Path) -> pathlib.Path:
+    """Writes OUT/figures.tar.gz of all figures of the runs: some 2 MB for a report."""
+    archive = out / "figures.tar.gz"
+    with tarfile.open(archive, mode="w:gz") as tar:
+        for path in sorted(out.glob("runs/*/figures/*.png")):
+            tar.add(path, path.relative_to(out))
     return archive
 
 

@@ -13,8 +13,8 @@ best epoch minus their last. The two protocols differ by more than that, since o
 trains on a tenth fewer images.
 
 OUT gets table.md, table.csv (a line for each run), results.json and, without
-checkpoints, reproduce.tar.gz. Exit status: 0 all done, 1 a run failed, 75 runs are left
-(the same command goes on).
+checkpoints, reproduce.tar.gz; with --report also figures.tar.gz. Exit status: 0 all
+done, 1 a run failed, 75 runs are left (the same command goes on).
 """
 
 import argparse
@@ -22,6 +22,8 @@ import csv
 import fnmatch
 import json
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,6 +37,7 @@ from experiments.options import (
     report_left,
     small_settings,
 )
+from experiments.pack import pack_figures
 from experiments.summary import show_mean_std
 from vit_jax.commands import run_command
 from vit_jax.errors import UserError, did_you_mean
@@ -209,6 +212,23 @@ def write_tables(jobs: Jobs, planned: Mapping[Job, tuple[str, str]]) -> None:
         writer.writerows(runs)
 
 
+def write_reports(
+    jobs: Jobs, planned: Mapping[Job, tuple[str, str]], deadline: float
+) -> None:
+    """`evaluate --report` of what selected on the hold-out with seed 0, once each."""
+    for job, (_, protocol) in planned.items():
+        path = jobs.folder(job).path
+        is_meant = protocol == "val" and job.settings["seed"] == 0
+        if not is_meant or not jobs.is_finished(job) or (path / "report.html").exists():
+            continue
+        command = [sys.executable, "-m", "vit_jax.evaluate", f"--workdir={path}"]
+        left = deadline - time.monotonic()
+        try:
+            subprocess.run([*command, "--report"], check=True, timeout=max(0, left))
+        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+            say(f"no report of {job.name}: {error}")
+
+
 def main(arguments: Sequence[str]) -> int:
     """Trains what is not finished and writes the tables."""
     parser = argparse.ArgumentParser(
@@ -222,6 +242,9 @@ def main(arguments: Sequence[str]) -> int:
     add_arguments(parser, out="runs/reproduce")
     parser.add_argument("--only", metavar="ROW,ROW", help="some rows; else all")
     parser.add_argument("--protocols", metavar="test,val", help="one; else both")
+    parser.add_argument(
+        "--report", action="store_true", help="also a report of seed 0 on the hold-out"
+    )
     options, overrides = parser.parse_known_args(arguments)
     deadline = time.monotonic() + options.time_limit_seconds
     shared = parse_overrides(overrides) | data_settings(options.data)
@@ -232,6 +255,9 @@ def main(arguments: Sequence[str]) -> int:
             print(shlex.join(jobs.command(job)))
         return 0
     left = jobs.launch([*planned], deadline=deadline, retry=options.retry)
+    if options.report:
+        write_reports(jobs, planned, deadline)
+        say(str(pack_figures(jobs.out)))
     write_tables(jobs, planned)
     say(f"{jobs.out / 'table.md'} and {jobs.pack('reproduce')}")
     return report_left(jobs, [*planned], left)

@@ -40,7 +40,7 @@ def test_small(cifar10_dir, tmp_path):
     arguments += ["--only=vit_256x6"]
     assert main(arguments) == 0
     first = (tmp_path / "table.md").read_text()
-    assert main(arguments) == 0, "and again: nothing is left to train"
+    assert main([*arguments, "--report"]) == 0, "and again: nothing is left to train"
     assert (tmp_path / "table.md").read_text() == first
     with (tmp_path / "table.csv").open() as file:
         runs = {run["protocol"]: run for run in csv.DictReader(file)}
@@ -66,7 +66,13 @@ def test_small(cifar10_dir, tmp_path):
     assert row["test"]["std"] is None, "one seed says nothing of its scatter"
     assert row["falls_short"] and "**short**" in first and "2 of 2 runs" in first
     with tarfile.open(tmp_path / "reproduce.tar.gz") as tar:
-        assert {"table.md", "runs/vit_256x6-val-s0/log.txt"} <= set(tar.getnames())
+        packed = set(tar.getnames())
+    with tarfile.open(tmp_path / "figures.tar.gz") as tar:
+        packed |= set(tar.getnames())
+    assert {"table.md", "runs/vit_256x6-val-s0/log.txt"} <= packed
+    for name in ("per_class.csv", "figures/confusion_matrix.png"):
+        assert f"runs/vit_256x6-val-s0/{name}" in packed
+        assert f"runs/vit_256x6-test-s0/{name}" not in packed
 
 
 def run(row, protocol, accuracy, last=None, error=None):
