@@ -31,7 +31,13 @@ run_command(main)
 
 
 def run_program(cache, jax_is_imported="later", **variables):
-    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), **variables}
+    environment = {
+        **os.environ,
+        "XDG_CACHE_HOME": str(cache),
+        # Also what is compiled in no time.
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        **variables,
+    }
     if not variables:
         del environment["JAX_COMPILATION_CACHE_DIR"]
     return subprocess.run(

@@ -120,12 +120,7 @@ class RunFolder:
         """
         if not self.has("config"):
             return
-        config_then = make_config(self.read("config"))
-        # A setting that did not exist then has the value that is its default now.
-        for name, value in models.model_settings(config_then.model).items():
-            set_value(config_then, f"model.{name}", value)
-        old = dict(flatten(_as_json(config_then.to_dict())))
-        new = dict(flatten(_as_json(config.to_dict())))
+        old, new = (_to_compare(c) for c in (make_config(self.read("config")), config))
         if self.has("dataset"):
             old |= {"dataset": self.read("dataset")}
             new |= {"dataset": _as_json(dataset)}
@@ -239,6 +234,14 @@ class RunFolder:
         """Drops the records of steps that a resumed run will do again."""
         kept = [r for r in self.read_metrics() if r["step"] <= step]
         self._replace(self._metrics, "".join(json.dumps(r) + "\n" for r in kept))
+
+
+def _to_compare(config: ConfigDict) -> dict[str, Any]:
+    """Settings by key, as JSON; one that did not exist then has today's default."""
+    config = config.copy_and_resolve_references()
+    for name, value in models.model_settings(config.model).items():
+        set_value(config, f"model.{name}", value)
+    return dict(flatten(_as_json(config.to_dict())))
 
 
 def _as_json(content: Any) -> Any:
