@@ -568,7 +568,9 @@ def fill_disk(folder: str) -> None:
     with full:
         save(3)
     assert checkpoints.latest_step == 1
-    assert [path.name for path in run.iterdir()] == ["1"]
+    # Threads of the failed save may still be writing, under names that do not count.
+    names = [path.name for path in run.iterdir()]
+    assert [name for name in names if not name.endswith("tmp")] == ["1"]
     save(2)
     with full:
         checkpoints.close()
