@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import pickle
 import random
 import shutil
@@ -113,7 +114,7 @@ def run_python(function: str, *arguments: object, prefix: tuple = ()) -> str:
     assert result.returncode == 0, result.stderr
     # Orbax's log would bury the sentence for the user. What Python says of coroutines
     # that a failed save left unfinished comes later, as the process ends.
-    errors = result.stderr.partition("Exception ignored in")[0]
+    errors = re.split("Exception ignored in|Traceback", result.stderr)[0]
     assert "orbax" not in errors
     return result.stdout
 
