@@ -6,9 +6,9 @@ import json
 import math
 import os
 import pathlib
-import re
 import pickle
 import random
+import re
 import shutil
 import signal
 import subprocess
