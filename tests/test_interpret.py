@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 from vit_jax import explain, explanation, models
 from vit_jax.config import default_config, set_value
@@ -318,6 +319,31 @@ def test_the_command_draws_scores_and_prints(copied_run, capsys):
         "position_similarity",
         "stem_filters",
     }
+
+
+def test_other_explanations_stand_apart(copied_run, tmp_path):
+    def explained(folder):
+        files = [folder / "explain.json", *(folder / "figures").iterdir()]
+        return {file.name: file.read_bytes() for file in files}
+
+    def run(*arguments):
+        return explain.main([f"--workdir={copied_run}", *arguments])
+
+    best = load_run(copied_run).step
+    (other,) = {3, 6} - {best}
+    photo = tmp_path / "photo.png"
+    Image.fromarray(IMAGES[0]).save(photo)
+    assert run("--indices=0,1") == 0
+    before = explained(copied_run)
+    assert run("--indices=2", f"--checkpoint={other}") == 0
+    assert run("--indices=2", "--split=val") == 0
+    assert run(str(photo)) == 0
+    assert explained(copied_run) == before
+    for name, step in ((f"test-{other}", other), (f"val-{best}", best),
+                       (f"files-{best}", best)):  # fmt: skip
+        apart = explained(copied_run / "reports" / name)
+        assert json.loads(apart["explain.json"])["step"] == step
+        assert apart.keys() <= before.keys() and "heat_maps.png" in apart
 
 
 def test_the_first_images_of_the_split_are_explained(copied_run):

@@ -68,11 +68,15 @@ def load_splits(
     return config, splits
 
 
+def _read_results(folder: RunFolder) -> dict[str, Any]:
+    return folder.read("results") if folder.has("results") else {}
+
+
 def _add_to_results(
     folder: RunFolder, step: int, scores: dict[str, dict[str, Any]]
 ) -> None:
     """Replaces what was scored, and keeps what was not: a report's numbers."""
-    results = folder.read("results") if folder.has("results") else {}
+    results = _read_results(folder)
     place = runs.stored_scores(results, step)
     for split, new in scores.items():
         place[split] = {**place.get(split, {}), **new}
@@ -99,9 +103,9 @@ def _report_scores(
     return scores
 
 
-def _report_folder(folder: RunFolder, step: int, split: str) -> pathlib.Path:
+def report_folder(folder: RunFolder, step: int, split: str) -> pathlib.Path:
     """The run's own only for what it is judged by."""
-    if split == "test" and step == folder.read("results").get("best_step"):
+    if split == "test" and step == _read_results(folder).get("best_step"):
         return folder.path
     return folder.path / "reports" / f"{split}-{step}"
 
@@ -121,7 +125,7 @@ def _write_report(
         figures |= report.draw_subset_test(*scored.values())
     if counts is not None:
         figures["disagreements_with_people"] = report.draw_people(scored[split], counts)
-    folder = _report_folder(RunFolder(run.workdir), run.step, split)
+    folder = report_folder(RunFolder(run.workdir), run.step, split)
     for name in report.OPTIONAL_FIGURES - figures.keys():
         # Of an earlier report, and no longer true.
         (folder / "figures" / f"{name}.png").unlink(missing_ok=True)

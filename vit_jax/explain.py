@@ -2,8 +2,10 @@
 
 python -m vit_jax.explain --workdir=RUN [FILE... | --indices=1,2,3]
 
-Figures go to RUN/figures, faithfulness scores to RUN/explain.json. The explained class
-is the predicted one. All images are scored, and the first few are shown.
+The explained class is the predicted one. All images are scored, and the first few are
+shown. Figures go to RUN/figures, faithfulness scores to RUN/explain.json: those of a
+finished run's best checkpoint on the test split. All others go into
+RUN/reports/SPLIT-STEP, and those of FILEs into RUN/reports/files-STEP.
 """
 
 import argparse
@@ -109,7 +111,7 @@ def main(arguments: Sequence[str]) -> int:
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
-        captions = [file.name for file in files]
+        captions = [style.shorten(file.name, 22) for file in files]
     else:
         captions, images = read_split(run, options, overrides)
     if not 0 < len(images) <= MAX_IMAGES:
@@ -117,7 +119,9 @@ def main(arguments: Sequence[str]) -> int:
             f"There are {len(images)} images to explain; give 1 to {MAX_IMAGES}."
         )
     scores, figures = explain(run, images, captions, options)
-    folder = RunFolder(run.workdir)
+    split = "files" if wanted else options.split
+    folder = RunFolder(evaluate.report_folder(RunFolder(run.workdir), run.step, split))
+    folder.create()
     for name, figure in figures.items():
         print(style.save(figure, folder.figures / f"{name}.png"))
     folder.write(

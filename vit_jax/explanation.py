@@ -20,7 +20,7 @@ Maps = dict[str, Float[np.ndarray, "n rows columns"]]
 Images = UInt8[np.ndarray, "n height width channels"]
 
 # Rows of a figure.
-_SHOWN_IMAGES = 8
+_SHOWN_IMAGES = 6
 
 
 def vit_maps(
@@ -59,14 +59,23 @@ def vit_maps(
 
 
 def explain_vit(
-    run: runs.Run, images: Images, classes: np.ndarray, options: argparse.Namespace
+    run: runs.Run,
+    images: Images,
+    classes: np.ndarray,
+    caption: str,
+    options: argparse.Namespace,
 ) -> tuple[Maps, dict[str, Figure]]:
-    """Heat maps, and the figures that only a ViT has, by file name."""
+    """Heat maps, and the figures that only a ViT has, by file name.
+
+    `caption` is that of the first image, the only one whose heads are shown.
+    """
     seen = attention.read_attention(run, images)
     maps = vit_maps(run, seen, images, classes, options)
     figures = {
         "attention_by_head": attention_figures.by_block_and_head(
-            images[0], seen.maps()[0]
+            images[0],
+            seen.maps()[0],
+            title=f"Attention by block and head\n{caption}",
         ),
         "attention_distance": attention_figures.mean_distances(
             attention.mean_distances(seen, run.model.patch_size),
@@ -104,22 +113,24 @@ def explain(
     """Faithfulness of each kind of heat map, and all figures by file name."""
     probabilities = run.predict(images, calibrated=True)
     classes = probabilities.argmax(axis=1)
+    captions = [
+        f"{caption}\n→ {run.class_names[index]} {probability:.0%}"
+        for caption, index, probability in zip(
+            captions, classes, probabilities.max(axis=1), strict=True
+        )
+    ]
     if isinstance(run.model, ViT):
-        maps, figures = explain_vit(run, images, classes, options)
+        maps, figures = explain_vit(run, images, classes, captions[0], options)
     else:
         maps, figures = explain_resnet(run, images, classes)
     fill = (255 * np.array(run.config.data.mean)).round().astype(np.uint8)
     predict = functools.partial(run.predict, calibrated=True)
     curves, scores = faithfulness.compare(predict, images, maps, classes, fill)
-    predicted = [
-        f"→ {run.class_names[index]} {probability:.0%}"
-        for index, probability in zip(classes, probabilities.max(axis=1), strict=True)
-    ]
     shown = slice(0, _SHOWN_IMAGES)
     figures["heat_maps"] = attention_figures.overlays(
         images[shown],
         {name: values[shown] for name, values in maps.items()},
-        [f"{a}\n{b}" for a, b in zip(captions, predicted, strict=True)][shown],
+        captions[shown],
         title="What the model looks at",
     )
     figures["faithfulness"] = attention_figures.deletion_insertion(

@@ -8,7 +8,7 @@ results.json       the selected checkpoint's scores
 checkpoints/       the best state and the two newest
 figures/           training curves and whatever else was drawn
 report.html        of `evaluate --report`, with its numbers as CSV files
-reports/           those of other splits and checkpoints
+reports/           those of other splits, checkpoints and image files
 lock.json          the process that trains here, or did so last
 
 Of several processes only the first writes; all of them read.

@@ -77,7 +77,7 @@ def by_block_and_head(
 ) -> Figure:
     """A grid over the image: a row for each block, a column for each head."""
     blocks, heads = heat_maps.shape[:2]
-    figure = style.new_figure(1.6 + 0.95 * heads, 0.9 + 0.95 * blocks, title)
+    figure = style.new_figure(max(3.6, 1.6 + 0.95 * heads), 1.3 + 0.95 * blocks, title)
     grid = figure.subplots(blocks, heads, squeeze=False)
     for (block, head), axes in np.ndenumerate(grid):
         draw_overlay(axes, image, heat_maps[block, head])
@@ -132,7 +132,7 @@ def deletion_insertion(
       insertion: the same, from an empty image; a good one rises fast.
       title: of the figure.
     """
-    figure = style.new_figure(10.8, 3.8, title)
+    figure = style.new_figure(9.6, 3.8, title)
     panels = figure.subplots(1, 2, sharey=True)
     for axes, name, curves in zip(
         panels, ("deleted", "inserted"), (deletion, insertion), strict=True

@@ -31,7 +31,7 @@ def prediction(
       title: such as the file's name.
     """
     panels = 2 if heat_map is None else 3
-    figure = style.new_figure(2.6 * panels + 1.2, 3.1, title)
+    figure = style.new_figure(2.6 * panels + 1.2, 3.1, style.shorten(title, 50))
     grid = figure.subplots(
         1, panels, squeeze=False, width_ratios=[1] * (panels - 1) + [1.4]
     )[0]

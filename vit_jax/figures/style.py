@@ -50,6 +50,13 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     return figure
 
 
+def shorten(text: str, length: int) -> str:
+    """Both ends of what is longer than `length`, such as a file's name."""
+    if len(text) <= length:
+        return text
+    return f"{text[: (length - 1) // 2]}…{text[-(length // 2) :]}"
+
+
 def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
     """Title, axis labels with their units, a light grid, and only two spines."""
     axes.set_title(title, fontsize=11)
