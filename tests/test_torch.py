@@ -1,6 +1,7 @@
 """The same in PyTorch: the benchmark's rival models, and maps of what a model sees.
 
-Skipped where PyTorch or the package in question is missing.
+Skipped where PyTorch, captum (both in the extra "benchmark") or txv, which brings
+torchvision and OpenCV and is in no extra, are missing.
 """
 
 import pathlib
