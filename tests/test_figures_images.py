@@ -1,10 +1,12 @@
 """Grids of images: the right image in the right cell, with the right words."""
 
+import itertools
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from vit_jax.figures import images, style
+from vit_jax.figures import images, people, style
 
 NAMES = ("cat", "dog", "ship")
 
@@ -37,6 +39,21 @@ def test_predictions(tmp_path, channels):
         assert to_hex(frame.get_edgecolor()).upper() == color
         assert frame.get_linestyle() == line
     assert style.save(figure, tmp_path / "p.png").stat().st_size > 3_000
+
+
+def test_captions_keep_apart():
+    """With the longest words of CIFAR-10, in the figures with the longest captions."""
+    pictures, labels = _random(6, 8, 8, 3), np.zeros(6, int)
+    sure = np.ones((6, 1))
+    names = ("automobile",)
+    for figure, least_inches in (
+        (images.predictions(pictures, labels, labels, sure[:, 0], names), 0.1),
+        (people.disagreements(pictures, labels, sure, sure, names), 0.25),
+    ):
+        figure.draw_without_rendering()
+        boxes = [axes.title.get_window_extent() for axes in figure.axes]
+        gaps = [b.x0 - a.x1 for a, b in itertools.pairwise(boxes) if b.x0 > a.x0]
+        assert len(gaps) >= 4 and min(gaps) > least_inches * figure.dpi
 
 
 def test_class_samples():

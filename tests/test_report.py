@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from vit_jax import cost, data, evaluate, evaluation, page, report, scoring
 from vit_jax.errors import UserError
@@ -161,11 +162,13 @@ def test_curves_as_csv(reported):
 class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
-        self.sources, self.text = [], ""
+        self.sources, self.images, self.text = [], [], ""
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         self.sources += [value for key, value in attrs if key in ("src", "href")]
+        if tag == "img":
+            self.images.append(dict(attrs))
 
     def handle_data(self, text):
         self.text += f"{text}\n"
@@ -175,13 +178,35 @@ def test_the_page_needs_no_other_file(reported):
     shown = Page((reported / "report.html").read_text())
     assert len(shown.sources) == len(FIGURES | BOTH_TEST_SETS) + 1
     assert all(s.startswith("data:image/png;base64,iVBOR") for s in shown.sources)
-    for words in ("model.depth", "generalization_gap", "Confusion matrix", "359"):
+    for words in ("model.depth", "generalization_gap", "359"):
         assert words in shown.text
+
+
+def test_the_page_names_its_figures_and_shows_them_in_their_size(reported):
+    shown = Page((reported / "report.html").read_text())
+    widths = {image["alt"]: int(image["width"]) for image in shown.images}
+    assert len(widths) == len(shown.images)
+    # 150 dots per inch, and 96 of a page's pixels.
+    with Image.open(reported / "figures" / "training_curves.png") as figure:
+        assert widths["Training curves of tiny"] == round(figure.width / 150 * 96)
+    assert "Confusion matrix (test)" in widths
+
+
+def test_values_are_shown_as_people_write_them():
+    scores = all_scores(make_scored()) | {"flops": 52029312, "loss": 1 / 3}
+    shown = Page(page.render_html("x", scores, {}, ())).text.split()
+    for name, value in (
+        ("flops", "52,029,312"),
+        ("loss", "0.33333"),
+        ("calibration.fitted_on_itself", "yes"),
+        ("worst_class.name", "a"),
+    ):
+        assert shown[shown.index(name) + 1] == value
 
 
 def test_names_cannot_break_the_page():
     scores = all_scores(make_scored())
-    text = page.render_html("<run> & co", scores, {"a": {"b": "<i>"}}, {})
+    text = page.render_html("<run> & co", scores, {"a": {"b": "<i>"}}, ())
     assert "<i>" not in text and "<run>" not in text and "<c>" not in text
     shown = Page(text).text
     assert "<run> & co" in shown and "b & <c>" in shown and '"<i>"' in shown
@@ -223,8 +248,10 @@ def test_other_reports_stand_apart(reported):
 )
 def test_where_a_report_goes(tmp_path, step, split, place):
     folder = RunFolder(tmp_path)
+    unfinished = evaluate.report_folder(folder, step, split)
+    assert unfinished == tmp_path / "reports" / f"{split}-{step}"
     folder.write("results", {"best_step": 5})
-    assert evaluate._report_folder(folder, step, split) == tmp_path / place
+    assert evaluate.report_folder(folder, step, split) == tmp_path / place
 
 
 def test_mirrored_scores_by_hand():

@@ -9,14 +9,14 @@ from jaxtyping import Float, Int64
 from matplotlib.figure import Figure
 from scipy.special import softmax
 
-from vit_jax.evaluation import Scored
+from vit_jax.evaluation import NUM_LISTED, Scored
 from vit_jax.figures import calibration as calibration_figures
 from vit_jax.figures import confusion, history, images, people, per_class, style
 from vit_jax.figures import roc as roc_figures
 from vit_jax.folder import RunFolder
 from vit_jax.metrics import calibration, classification, human, roc
 
-NUM_SAMPLES = 16
+NUM_SAMPLES = 18
 _TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
 _HISTORY = ("step", "epoch", "split", "loss", "accuracy", "learning_rate", *_TIMINGS)
 # Not drawn for every model, or not in every report.
@@ -69,10 +69,11 @@ def make_tables(
     }
 
 
-def draw_history(records: Sequence[Mapping[str, Any]], title: str) -> dict[str, Figure]:
-    """{"training_curves": figure}, or nothing where nothing was logged."""
+def draw_history(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Figure]:
+    """{"training_curves": figure} of a run, or nothing where nothing was logged."""
     if not records:
         return {}
+    title = f"Training curves of {name}"
     return {
         "training_curves": history.training_curves(history_series(records), title=title)
     }
@@ -190,7 +191,7 @@ def draw_subset_test(test: Scored, subset: Scored) -> dict[str, Figure]:
 
 def draw_people(scored: Scored, counts: Int64[np.ndarray, "n k"]) -> Figure:
     """The images on which the model and people (CIFAR-10H counts) differ most."""
-    indices, _ = human.largest_differences(scored.logits, counts, NUM_SAMPLES + 2)
+    indices, _ = human.largest_differences(scored.logits, counts, NUM_LISTED)
     return people.disagreements(
         scored.dataset.images[indices],
         scored.dataset.labels[indices],

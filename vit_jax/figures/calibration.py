@@ -33,7 +33,7 @@ def reliability_diagrams(
     the share of images in each bin. `details`, one for each column, stand below its
     name and expected calibration error (ECE).
     """
-    figure = style.new_figure(2.8 + 4.0 * len(bins), 6.4, title)
+    figure = style.new_figure(0.8 + 4.0 * len(bins), 6.6, title)
     grid = figure.subplots(
         3,
         len(bins),
@@ -49,8 +49,12 @@ def reliability_diagrams(
         if column:
             for axes in grid[:, column]:
                 axes.set_ylabel("")
-    grid[0, -1].legend(
-        loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, frameon=False
+    figure.legend(
+        handles=grid[0, 0].get_legend_handles_labels()[0],
+        loc="outside lower center",
+        ncols=3,
+        fontsize=9,
+        frameon=False,
     )
     return figure
 

@@ -71,7 +71,7 @@ def training_curves(
         )
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
-    figure = style.new_figure(0.6 + 4.2 * columns, 0.4 + 3.2 * rows, title)
+    figure = style.new_figure(0.6 + 3.0 * columns, 0.4 + 2.7 * rows, title)
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
         _draw_panel(axes, panel, epochs, measured)

@@ -18,7 +18,7 @@ def predictions(
     class_names: Sequence[str],
     *,
     title: str = "Sample predictions",
-    columns: int = 8,
+    columns: int = 6,
 ) -> Figure:
     """Each image with its predicted class and confidence, and the true one if missed.
 
@@ -34,7 +34,7 @@ def predictions(
         style.show_image(axes, images[index], text, color=color)
         axes.spines[:].set(color=color, linewidth=2.5, linestyle="-" if right else "--")
 
-    return _grid(len(images), columns, draw, title, cell=(1.45, 1.75))
+    return _grid(len(images), columns, draw, title, cell=(1.5, 1.8))
 
 
 def class_samples(

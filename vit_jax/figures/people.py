@@ -17,7 +17,7 @@ def disagreements(
     class_names: Sequence[str],
     *,
     title: str = "Where model and people differ most",
-    columns: int = 6,
+    columns: int = 4,
 ) -> Figure:
     """Each image with the label, the model's first choice and people's first choice.
 
@@ -32,7 +32,7 @@ def disagreements(
     """
     columns = max(1, min(columns, len(images)))
     rows = -(-len(images) // columns)
-    figure = style.new_figure(0.2 + 1.9 * columns, 0.5 + 2.2 * rows, title)
+    figure = style.new_figure(0.2 + 2.05 * columns, 0.5 + 2.35 * rows, title)
     for index, image in enumerate(images):
         lines = [f"label: {class_names[labels[index]]}"]
         for who, shares in (("model", probabilities), ("people", people)):

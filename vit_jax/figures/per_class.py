@@ -16,6 +16,8 @@ BANDS = (
     (80, style.ORANGE, "//", "80% to 90%"),
     (-np.inf, style.RED, "xx", "below 80%"),
 )
+# Of bars side by side, which are told apart without colour, too.
+HATCHES = ("", "///", "...")
 
 
 def accuracy_bars(
@@ -79,13 +81,19 @@ def grouped_bars(
     title: str,
     unit: str = "accuracy (%)",
 ) -> Figure:
-    """Bars side by side for each class, such as the accuracy on two splits."""
+    """Up to three bars for each class, such as the accuracy on two splits."""
     figure, axes = _bar_axes(class_names, title, unit)
     width = 0.8 / len(groups)
     for index, (name, values) in enumerate(groups.items()):
         places = np.arange(len(class_names)) + (index + 0.5) * width - 0.4
         bars = axes.bar(
-            places, 100 * values, width, color=style.PALETTE[index], label=name
+            places,
+            100 * values,
+            width,
+            color=style.PALETTE[index],
+            hatch=HATCHES[index] if len(class_names) <= 20 else None,
+            edgecolor="white",
+            label=name,
         )
         if len(class_names) <= 10 and len(groups) == 2:
             axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)

@@ -33,7 +33,7 @@ def roc_curves(
     Right the same on a logarithmic axis, which shows few false positives: there the
     curves of a good model lie. A class whose area is NaN is named without a curve.
     """
-    figure = style.new_figure(11.5, 4.6, title)
+    figure = style.new_figure(9.6, 4.2, title)
     whole, magnified = figure.subplots(1, 2, sharey=True)
     named = len(curves) <= MAX_CURVES_IN_LEGEND
     for axes in (whole, magnified):
