@@ -88,6 +88,8 @@ def test_grouped_bars():
         assert right.get_x() == pytest.approx(index)
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert legend == ["test", "subset_test"]
+    # Told apart on a printer without colour, too.
+    assert len({bars[0].get_hatch() for bars in axes.containers}) == 2
 
 
 def test_precision_recall_f1_bars():
