@@ -246,6 +246,14 @@ def test_the_race_is_to_94_percent(tmp_path):
     assert table.index("| base") < table.index("| adamw")
 
 
+def test_an_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
+    search = make_search("fast", tmp_path, seeds=1)
+    (job,) = search.arm_jobs(["base"])
+    make_run(search.jobs, job, accuracies=[math.nan, 0.94, 0.5], test_accuracy=0.0)
+    row = describe_run(search.jobs, job)
+    assert (row["best_epoch"], row["seconds_to_94"]) == (2, 5.0)
+
+
 @pytest.mark.parametrize(("accuracy", "seconds"), [(0.94, 10.0), (0.93, None)])
 def test_with_all_images_the_end_counts(tmp_path, accuracy, seconds):
     search = make_search("fast", tmp_path, seeds=1, all_images=True)
