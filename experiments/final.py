@@ -3,16 +3,12 @@
 import argparse
 import dataclasses
 import pathlib
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.arms import Study
 from experiments.launch import Job, Jobs
-from experiments.options import small_settings
+from experiments.options import run_until, small_settings
 from experiments.record import TARGET, describe_run
 from vit_jax.progress import say
 
@@ -55,7 +51,9 @@ class Search:
                 jobs[self.job(arm + suffix, self.study.config, settings, seed)] = arm
         return jobs
 
-    def final_jobs(self, name: str, config: str, length: Mapping[str, Any]):
+    def final_jobs(
+        self, name: str, config: str, length: Mapping[str, Any]
+    ) -> list[Job]:
         """Runs of --final, one for each seed."""
         kind = "final-all" if self.options.all_images else "final"
         settings = (ALL_IMAGES if self.options.all_images else {}) | length
@@ -166,23 +164,18 @@ def report_final(search: Search, jobs: Sequence[Job]) -> dict[str, Any]:
 
 
 def compare_final(search: Search, jobs: Sequence[Job], deadline: float) -> int:
-    """Draws curves and tables with `vit_jax.compare`; returns its exit status."""
+    """Draws curves and tables with `vit_jax.compare`; returns its exit status.
+
+    0 where there is nothing to compare, or no time before `deadline`.
+    """
     folders = [search.jobs.folder(j) for j in jobs if search.jobs.is_finished(j)]
     runs = [str(folder.path) for folder in folders if folder.checkpoints.exists()]
     if len(runs) < 2 or search.options.small:
         return 0
-    command = [sys.executable, "-m", "vit_jax.compare", *runs]
-    command.append(f"--out={search.jobs.out / 'compared'}")
-    seconds_left = deadline - time.monotonic()
-    if seconds_left <= 0:
-        say("no time is left for the comparison; the same command goes on with it")
-        return 0
-    try:
-        # Without a limit this is infinite, which `subprocess` does not take.
-        timeout = seconds_left if seconds_left < threading.TIMEOUT_MAX else None
-        status = subprocess.run(command, timeout=timeout).returncode
-    except subprocess.TimeoutExpired:
-        status = 1
-    if status:
-        say("the runs are there, but comparing them failed or took too long")
-    return status
+    out = f"--out={search.jobs.out / 'compared'}"
+    status = run_until(deadline, "vit_jax.compare", *runs, out)
+    if status is None:
+        say("no time was left for the comparison; the same command goes on with it")
+    elif status != 0:
+        say("the runs are there, but comparing them failed")
+    return status or 0

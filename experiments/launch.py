@@ -77,7 +77,7 @@ class Job:
         return config
 
     def requested(self) -> dict[str, Any]:
-        """The same by key, as JSON gives it back."""
+        """The same by key, {"optim.learning_rate": 1e-3}, as JSON gives it back."""
         return _by_key(self.load_config())
 
 
@@ -98,7 +98,7 @@ class Jobs:
         self.parallel = parallel
 
     def folder(self, job: Job) -> RunFolder:
-        """Of the run; need not exist."""
+        """The run's folder, which need not exist."""
         return RunFolder(self.out / "runs" / job.name)
 
     def command(self, job: Job) -> list[str]:

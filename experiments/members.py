@@ -2,20 +2,20 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float
 from ml_collections import ConfigDict
 
-from vit_jax import augment, data, steps
+from vit_jax import data, steps
 from vit_jax.config import check_config, set_value
 from vit_jax.data import batches
 from vit_jax.errors import UserError
-from vit_jax.experiment import Experiment, make_experiment
+from vit_jax.experiment import Experiment, make_augment, make_experiment
 from vit_jax.metrics import classification
 
 
@@ -72,8 +72,14 @@ class Sweep:
         """One step of all members; `indices` [orders, batch], `epochs` [batch]."""
 
         def member_step(state, root_key, lr_scale, seed, batch):
+            augment = make_augment(
+                self.experiment.config,
+                self.experiment.plan,
+                self._splits["train"].num_classes,
+                seed,  # a member's own order of alternating flips
+            )
             return self.experiment.train_step(
-                state, batch, root_key, lr_scale, augment=self._augment(seed)
+                state, batch, root_key, lr_scale, augment=augment
             )
 
         take = functools.partial(steps.take_batch, images, labels, epochs=epochs)
@@ -83,18 +89,6 @@ class Sweep:
             batch, axis = jax.vmap(lambda i: take(indices=i))(indices), 0
         step = jax.vmap(member_step, in_axes=(0, 0, 0, 0, axis))
         return step(states, self._root_keys, self._lr_scales, self._seeds, batch)
-
-    def _augment(self, seed: Int[Array, ""]) -> Callable:
-        """The config's augmentation with a member's own order of alternating flips."""
-        config = self.experiment.config
-        return augment.make_augment(
-            config.augment,
-            mean=config.data.mean,
-            std=config.data.std,
-            num_classes=self._splits["train"].num_classes,
-            mix_until_step=self.experiment.plan.mix_until,
-            seed=seed,
-        )
 
     def _many_steps(self, states, images, labels, indices, epochs):
         """`indices` [steps, orders, batch] and `epochs` [steps, batch]."""

@@ -4,7 +4,9 @@ import argparse
 import math
 import pathlib
 import shlex
+import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,6 +84,23 @@ def small_settings(config: str) -> dict[str, Any]:
         "schedule.warmup": "2 steps",
         "data.train_per_class": 20,
     }
+
+
+def run_until(deadline: float, module: str, *arguments: str) -> int | None:
+    """Exit status of `python -m MODULE ARGUMENTS`; None: no time, or it took too long.
+
+    Args:
+      deadline: on `time.monotonic`'s clock, infinity for none.
+    """
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        return None
+    command = [sys.executable, "-m", module, *arguments]
+    try:
+        timeout = None if math.isinf(seconds) else seconds
+        return subprocess.run(command, timeout=timeout).returncode
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def report_left(jobs: Jobs, all_jobs: Sequence[Job], left: Sequence[Job]) -> int:

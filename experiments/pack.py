@@ -10,6 +10,7 @@ from typing import Any
 
 from vit_jax.folder import RunFolder
 from vit_jax.progress import say
+from vit_jax.ranking import rank
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_ARCHIVE_BYTES = 14_000_000
@@ -60,12 +61,11 @@ def _to_resume(folder: RunFolder) -> list[pathlib.Path]:
     """Folders of the newest and of the best checkpoint; the end has need of both."""
     # Other names are of saves that were cut short.
     saved = {int(p.name): p for p in folder.checkpoints.glob("*") if p.name.isdecimal()}
-    scored = [
-        (record["accuracy"], -record["loss"], -record["step"])
-        for record in folder.read_metrics()
-        if record["split"] == "val" and None not in (record["accuracy"], record["loss"])
-    ]
-    steps = {max(saved, default=None), -max(scored)[2] if scored else None}
+    evaluations = [r for r in folder.read_metrics() if r["split"] == "val"]
+    best = max(
+        evaluations, key=lambda r: rank(r["accuracy"], r["loss"]), default={"step": -1}
+    )
+    steps = {max(saved, default=-1), best["step"]}
     return [saved[step] for step in sorted(saved.keys() & steps)]
 
 

@@ -12,6 +12,7 @@ from experiments.summary import show_mean, show_mean_std
 from vit_jax.errors import UserError
 from vit_jax.folder import FREE_SETTINGS
 from vit_jax.metrics.paired import mean_and_std
+from vit_jax.ranking import rank
 from vit_jax.tables import markdown_table
 
 # What the fast studies want to reach as soon as they can.
@@ -27,8 +28,9 @@ def describe_run(jobs: Jobs, job: Job) -> dict[str, Any]:
     None if there was none.
     """
     evaluations = [r for r in jobs.folder(job).read_metrics() if r["split"] == "val"]
-    best = max(evaluations, key=lambda r: (r["accuracy"], -r["loss"]))
-    reached = (r["seconds"] for r in evaluations if r["accuracy"] >= TARGET)
+    best = max(evaluations, key=lambda r: rank(r["accuracy"], r["loss"]))
+    # None is a NaN, from logits that were not finite.
+    reached = (r["seconds"] for r in evaluations if (r["accuracy"] or 0) >= TARGET)
     elsewhere = {*FREE_SETTINGS, "data.source", "seed"}
     return {
         "settings": {k: v for k, v in job.settings.items() if k not in elsewhere},

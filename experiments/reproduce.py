@@ -12,18 +12,16 @@ What choosing on the test split is worth is read off the "test" runs themselves:
 best epoch minus their last. The two protocols differ by more than that, since one
 trains on a tenth fewer images.
 
-OUT gets table.md, table.csv (a line for each run), results.json and, without
-checkpoints, reproduce.tar.gz; with --report also figures.tar.gz. Exit status: 0 all
-done, 1 a run failed, 75 runs are left (the same command goes on).
+OUT gets table.md, table.csv (a line for each run), results.json and reproduce.tar.gz,
+which holds all small files and what unfinished runs resume from; with --report also
+figures.tar.gz. Exit status: 0 all done, 1 a run failed, 75 runs are left (the same
+command goes on).
 """
 
 import argparse
-import csv
 import fnmatch
 import json
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,15 +33,16 @@ from experiments.options import (
     data_settings,
     parse_overrides,
     report_left,
+    run_until,
     small_settings,
 )
 from experiments.pack import pack_figures
 from experiments.summary import show_mean_std
-from vit_jax.commands import run_command
+from vit_jax.commands import make_parser, run_command
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.metrics.paired import mean_and_std
 from vit_jax.progress import say
-from vit_jax.tables import markdown_table
+from vit_jax.tables import markdown_table, write_csv
 
 # name: (config, reported test accuracy in %, the highest where there are several).
 ROWS = {
@@ -205,11 +204,7 @@ def write_tables(jobs: Jobs, planned: Mapping[Job, tuple[str, str]]) -> None:
     (jobs.out / "table.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
     content = json.dumps({"rows": rows, "runs": runs}, indent=1) + "\n"
     (jobs.out / "results.json").write_text(content, encoding="utf-8")
-    columns = dict.fromkeys(key for run in runs for key in run)
-    with (jobs.out / "table.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(runs)
+    write_csv(jobs.out / "table.csv", runs)
 
 
 def write_reports(
@@ -221,23 +216,21 @@ def write_reports(
         is_meant = protocol == "val" and job.settings["seed"] == 0
         if not is_meant or not jobs.is_finished(job) or (path / "report.html").exists():
             continue
-        command = [sys.executable, "-m", "vit_jax.evaluate", f"--workdir={path}"]
-        left = deadline - time.monotonic()
-        try:
-            subprocess.run([*command, "--report"], check=True, timeout=max(0, left))
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
-            say(f"no report of {job.name}: {error}")
+        status = run_until(
+            deadline, "vit_jax.evaluate", f"--workdir={path}", "--report"
+        )
+        if status != 0:
+            reason = "no time was left" if status is None else f"exit status {status}"
+            say(f"no report of {job.name}: {reason}")
 
 
 def main(arguments: Sequence[str]) -> int:
     """Trains what is not finished and writes the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.reproduce",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=f"Rows: {', '.join(ROWS)}; with --only: {', '.join(EXTRA_ROWS)}. "
+    parser = make_parser(
+        "experiments.reproduce",
+        __doc__,
+        f"Rows: {', '.join(ROWS)}; with --only: {', '.join(EXTRA_ROWS)}. "
         "--config.group.name=value changes every run.",
-        allow_abbrev=False,
     )
     add_arguments(parser, out="runs/reproduce")
     parser.add_argument("--only", metavar="ROW,ROW", help="some rows; else all")

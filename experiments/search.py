@@ -40,7 +40,7 @@ from experiments.options import (
     report_left,
 )
 from experiments.record import describe_run, read_record, write_record
-from vit_jax.commands import run_command
+from vit_jax.commands import make_parser, run_command
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.progress import say
 
@@ -69,12 +69,8 @@ def _choose_arms(study: Study, names: str | None, epochs: float | None) -> list[
 
 
 def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.search",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="--config.group.name=value changes every run.",
-        allow_abbrev=False,
+    parser = make_parser(
+        "experiments.search", __doc__, "--config.group.name=value changes every run."
     )
     add_arguments(parser, out="runs/search")
     parser.add_argument("--study", choices=STUDIES, default="flagship")

@@ -15,7 +15,6 @@ With --shared_order all members see the batches of the first seed, which spares 
 copy of the images of its batch; their crops and the like stay their own.
 """
 
-import argparse
 import dataclasses
 import json
 import math
@@ -31,7 +30,7 @@ from experiments.members import Member, Sweep, check_sweep
 from experiments.options import data_settings
 from experiments.summary import show_mean_std
 from vit_jax import data
-from vit_jax.commands import run_command
+from vit_jax.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.config import apply_overrides, load_config_file, set_value
 from vit_jax.errors import UserError
 from vit_jax.progress import say
@@ -113,13 +112,7 @@ def _numbers(text: str, kind: Callable) -> list[Any]:
 
 def main(arguments: Sequence[str]) -> None:
     """Trains the grid of rates and seeds and writes table and JSON."""
-    parser = argparse.ArgumentParser(
-        prog="python -m experiments.sweep",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Settings: --config.group.name=value, any number of them.",
-        allow_abbrev=False,
-    )
+    parser = make_parser("experiments.sweep", __doc__, epilog=SETTINGS_EPILOG)
     parser.add_argument("--config", required=True, metavar="FILE.py[:VARIANT]")
     parser.add_argument("--out", required=True, metavar="FILE.json", type=pathlib.Path)
     parser.add_argument("--learning_rates", help="default: the config's")

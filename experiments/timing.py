@@ -91,7 +91,7 @@ def cpu_model() -> str:
 
 
 def describe_command() -> str:
-    """The command of this process, without machine paths."""
+    """The command of this process, with its arguments as they were typed."""
     return " ".join(["python -m experiments.benchmark", *sys.argv[1:]])
 
 

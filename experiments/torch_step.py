@@ -82,6 +82,8 @@ class TorchStep:
         try:
             self()
         except Exception as error:
+            # Of any stage of the compiler, or of the C++ compiler that it calls. What
+            # was not the compiler's comes again without it, and is raised then.
             if self.mode == "eager":
                 raise
             print(f"torch.compile failed, going on without: {type(error).__name__}")

@@ -44,6 +44,7 @@ ROOT = pathlib.Path(__file__).parents[1]
         ("--config.data.mean=555", ["data.mean", "list"]),
         ("--config.seed={[]:1}", ["config.seed", "whole number"]),
         ("--config.augment.erase_area=(0.5, 0.1)", ["erase_area", "smaller first"]),
+        ("--config.augment.erase_area=(0.5, 2)", ["erase_area", "at most 1"]),
         ("--config.augment.erase_fill=red", ["erase_fill", "noise"]),
         ("--cofnig.model.depth=3", ["Unknown argument"]),
     ],

@@ -187,6 +187,19 @@ def test_damaged_dataset(tmp_path, damage):
         from_tfds.load("tiny_pictures/plain", str(tmp_path))
 
 
+def test_a_missing_reader_is_no_damage(tmp_path):
+    from_tfds.load("tiny_pictures/plain", str(tmp_path))
+    program = f"""{WITHOUT_TENSORFLOW.replace('"jax"', '"array_record"')}
+import sys
+try:
+    from_tfds.load("tiny_pictures/plain", sys.argv[1])
+except UserError as error:
+    print(error)
+"""
+    told = run(program, tmp_path)
+    assert "array_record" in told and "install what is missing" in told
+
+
 def test_images_of_many_sizes(tmp_path):
     with pytest.raises(
         UserError, match=r"have many sizes; set config\.data\.image_size"

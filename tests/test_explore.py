@@ -103,7 +103,7 @@ def test_mistakes_are_one_sentence(tmp_path, tiny_run):
         explore.main([*start, "--tsne_images=3"])
     with pytest.raises(UserError, match='"--tsne_images"'):
         explore.main([*start, "--tsne_image=30"])
-    with pytest.raises(UserError, match="cannot be made"):
+    with pytest.raises(UserError, match="cannot be written to"):
         (tmp_path / "file").write_text("")
         explore.main([start[0], f"--out={tmp_path / 'file' / 'o'}"])
 

@@ -1,6 +1,7 @@
 """Runs as processes: interrupted, resumed, failed, skipped, packed; all for real."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import time
 import pytest
 
 from experiments.launch import Job, Jobs
-from experiments.options import LEFT_OVER, report_left
+from experiments.options import LEFT_OVER, report_left, run_until
 from experiments.summary import show_mean, show_mean_std
 from vit_jax.errors import UserError
 from vit_jax.lock import lock
@@ -182,6 +183,16 @@ def test_a_setting_that_came_later_had_its_default(finished):
     del content["requested"]["model.drop_path"]
     jobs.folder(job).write("job", content)
     assert jobs.launch([job]) == []
+
+
+def test_a_command_ends_at_the_deadline():
+    sleep = ("timeit", "-n1", "-r1", "import time; time.sleep(60)")
+    start = time.monotonic()
+    assert run_until(start, *sleep) is None
+    assert run_until(start + 0.5, *sleep) is None
+    assert time.monotonic() < start + 30
+    assert run_until(math.inf, "timeit", "-n1", "1") == 0
+    assert run_until(math.inf, "timeit", "-n1", "1 / 0") == 1
 
 
 def test_mean_and_deviation():

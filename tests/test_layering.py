@@ -11,13 +11,13 @@ PACKAGE = pathlib.Path(__file__).parents[1] / "vit_jax"
 LEAVES = {"models", "data", "augment", "metrics", "figures"}
 # Each layer imports from those above it in this list; leaves only from the first.
 LAYERS = [
-    {"errors", "tables", "user_cache"},
-    {"agreement", "lock", "roll_call"},
+    {"errors", "user_cache"},
+    {"agreement", "disks", "lock", "ranking", "roll_call", "tables"},
     {"distributed"},
     {"durations", "rng", "mesh", "signals", "progress", "profile", *LEAVES},
     {"fields", "optim", "manifest"},
-    {"settings"},
-    {"config", "steps", "checkpoint", "journal", "commands", "feed"},
+    {"settings", "orbax_manager"},
+    {"config", "steps", "checkpoint", "journal", "commands", "feed", "environment"},
     {"folder"},
     {"runs", "logs", "page"},
     {"cost"},

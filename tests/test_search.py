@@ -208,7 +208,7 @@ def test_a_probe_that_fails_is_told(final, capsys):
 def test_a_comparison_that_fails_or_comes_too_late_is_told(final, capfd):
     search, ours, _ = final
     assert compare_final(search, ours, time.monotonic()) == 0
-    assert "no time is left" in capfd.readouterr().out
+    assert "no time was left" in capfd.readouterr().out
     # These runs are made up and cannot be scored.
     assert compare_final(search, ours, math.inf) == 1
     told, error = capfd.readouterr()
@@ -244,6 +244,14 @@ def test_the_race_is_to_94_percent(tmp_path):
     by_accuracy = dataclasses.replace(search.study, is_race=False)
     table = describe_record(record, by_accuracy)
     assert table.index("| base") < table.index("| adamw")
+
+
+def test_an_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
+    search = make_search("fast", tmp_path, seeds=1)
+    (job,) = search.arm_jobs(["base"])
+    make_run(search.jobs, job, accuracies=[math.nan, 0.94, 0.5], test_accuracy=0.0)
+    row = describe_run(search.jobs, job)
+    assert (row["best_epoch"], row["seconds_to_94"]) == (2, 5.0)
 
 
 @pytest.mark.parametrize(("accuracy", "seconds"), [(0.94, 10.0), (0.93, None)])

@@ -14,24 +14,21 @@ dtypes that the caller expects: a stranger's checkpoint cannot run code.
 import contextlib
 import errno
 import json
-import logging
-import math
 import os
 import pathlib
 import shutil
-import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import jax
 import orbax.checkpoint as ocp
 
-from vit_jax import agreement
+from vit_jax import agreement, disks
 from vit_jax.errors import UserError
-from vit_jax.manifest import HashedStateHandler, differences, named_leaves, verify
-
-_TEMPORARY = ".orbax-checkpoint-tmp"  # Orbax's suffix of folders that do not count
+from vit_jax.manifest import differences, named_leaves, verify
+from vit_jax.orbax_manager import TEMPORARY, HashedStateHandler, make_manager
+from vit_jax.ranking import NEVER_BEST, rank
 
 
 class Checkpoints:
@@ -54,33 +51,23 @@ class Checkpoints:
         self._directory = pathlib.Path(directory).absolute()
         self._read_only = read_only
         if not read_only:
-            _require_writable(self._directory)
+            disks.make_folder(self._directory, "--workdir")
             self._remove_leftovers()
-        logging.getLogger("absl").addFilter(_not_from_orbax)
         self._handler = HashedStateHandler()
-        registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
-        registry.add("state", ocp.args.StandardSave, self._handler)
-        registry.add("state", ocp.args.StandardRestore, self._handler)
-        self._manager = ocp.CheckpointManager(
+        self._manager = make_manager(
             self._directory,
-            options=ocp.CheckpointManagerOptions(
-                create=not read_only,
-                lightweight_initialize=True,  # a damaged file must not stop it
-                preservation_policy=_NewestAndBest(self),
-                # Deleting in place could be cut short and leave half a checkpoint.
-                todelete_subdir=None if read_only else f"deleted{_TEMPORARY}",
-                read_only=read_only,
-            ),
-            handler_registry=registry,
+            self._handler,
+            steps_to_keep=self._steps_to_keep,
+            read_only=read_only,
         )
-        self._ranks: dict[int, tuple[float, float, int] | None] = {}
+        self._ranks: dict[int, tuple[float, float]] = {}
         self._damage: dict[int, str] = {}
         self._bytes_needed = 0
         self._verify()
 
     def _verify(self) -> None:
-        for step, rank, damage in agreement.first_decides(self._inspect):
-            self._ranks[step] = rank and tuple(rank)
+        for step, found_rank, damage in agreement.first_decides(self._inspect):
+            self._ranks[step] = tuple(found_rank)
             if damage:
                 self._damage[step] = damage
         for step, damage in self._damage.items():
@@ -98,16 +85,16 @@ class Checkpoints:
         """[step, rank, damage in words] of each checkpoint."""
         found = []
         for step in self._manager.all_steps():
-            rank = damage = None
+            found_rank, damage = NEVER_BEST, None
             try:
                 verify(self._directory / str(step) / "state")
                 saved = self._saved(step).custom_metadata
-                rank = _rank(step, saved["accuracy"], saved["loss"])
+                found_rank = rank(saved["accuracy"], saved["loss"])
             except UserError as error:
                 damage = str(error)
             except (OSError, ValueError, KeyError, TypeError) as error:
                 damage = f"it is not of a training run: {error!r}"
-            found.append([step, rank, damage])
+            found.append([step, found_rank, damage])
         return found
 
     def __enter__(self) -> "Checkpoints":
@@ -128,8 +115,13 @@ class Checkpoints:
     @property
     def best_step(self) -> int | None:
         """The best undamaged checkpoint; None if none has finite metrics."""
-        ranked = [step for step in self.steps() if self._ranks.get(step)]
+        never = (None, NEVER_BEST)
+        ranked = [step for step in self.steps() if self._ranks.get(step) not in never]
         return max(ranked, key=self._ranks.__getitem__, default=None)
+
+    def _steps_to_keep(self) -> set[int | None]:
+        # Two of the newest: one to fall back to where the best is the newest, too.
+        return {*self.steps()[-2:], self.best_step}
 
     def save(
         self,
@@ -170,7 +162,7 @@ class Checkpoints:
             if step in self._damage:
                 self._manager.delete(step)
                 del self._damage[step]
-            self._ranks[step] = _rank(step, accuracy, loss)
+            self._ranks[step] = rank(accuracy, loss)
             item = ocp.args.StandardSave(arrays, custom_metadata=custom)
             self._manager.save(step, args=ocp.args.Composite(state=item), force=True)
 
@@ -261,7 +253,7 @@ class Checkpoints:
 
     def _remove_leftovers(self) -> None:
         if not self._read_only and jax.process_index() == 0:
-            for folder in self._directory.glob(f"*{_TEMPORARY}"):
+            for folder in self._directory.glob(f"*{TEMPORARY}"):
                 shutil.rmtree(folder, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -270,10 +262,12 @@ class Checkpoints:
         try:
             yield
         except Exception as error:
+            # Any, of the caller's, Orbax's or TensorStore's threads: whatever failed
+            # leaves an unfinished save, and is raised again unless the disk was full.
             free = shutil.disk_usage(self._directory).free
             self._remove_leftovers()
             self._manager.reload()  # Orbax already forgot what it meant to delete
-            if not _is_disk_full(error):
+            if not disks.is_full(error):
                 raise
             raise UserError(
                 f"The disk of {self._directory} is full: a checkpoint needs "
@@ -281,55 +275,3 @@ class Checkpoints:
                 "bytes are free now; make room and rerun the same command (checkpoints "
                 f"kept: {self.steps()})."
             ) from error
-
-
-class _NewestAndBest:
-    """Orbax's preservation policy that asks `Checkpoints`, which knows of damage."""
-
-    def __init__(self, checkpoints: Checkpoints):
-        self._checkpoints = checkpoints
-
-    def should_preserve(self, infos: Sequence[Any], *, context: Any) -> list[bool]:
-        # Two of the newest: one to fall back to where the best is the newest, too.
-        kept = (*self._checkpoints.steps()[-2:], self._checkpoints.best_step)
-        return [info.step in kept for info in infos]
-
-
-def _rank(
-    step: int, accuracy: float | None, loss: float | None
-) -> tuple[float, float, int] | None:
-    """A tuple that is larger for a better checkpoint."""
-    if accuracy is None or loss is None:
-        return None
-    if not (math.isfinite(accuracy) and math.isfinite(loss)):
-        return None
-    return accuracy, -loss, -step
-
-
-def _require_writable(directory: pathlib.Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise UserError(
-            f"Checkpoints cannot be written to {directory} ({error.strerror}); choose "
-            "another workdir."
-        ) from error
-
-
-def _is_disk_full(error: BaseException | None) -> bool:
-    """Whether a full disk or quota is at the root; TensorStore tells it as text."""
-    numbers = (errno.ENOSPC, errno.EDQUOT)
-    while error is not None:
-        if isinstance(error, OSError) and error.errno in numbers:
-            return True
-        if any(os.strerror(number) in str(error) for number in numbers):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _not_from_orbax(record: logging.LogRecord) -> bool:
-    """Drops Orbax's log: its errors are raised too, and the rest is not the user's."""
-    return f"{os.sep}orbax{os.sep}" not in record.pathname

@@ -1,5 +1,6 @@
-"""How every command ends: a sentence for the user's mistakes, an exit status."""
+"""How every command begins and ends: its arguments, its complaints, its exit status."""
 
+import argparse
 import contextlib
 import os
 import sys
@@ -12,6 +13,27 @@ from vit_jax import distributed
 from vit_jax.errors import UserError
 from vit_jax.signals import Interrupted
 from vit_jax.user_cache import keep_compiled_programs
+
+SETTINGS_EPILOG = "Settings: --config.group.name=value, any number of them."
+
+
+def make_parser(
+    name: str, doc: str | None, epilog: str | None = None
+) -> argparse.ArgumentParser:
+    """A parser whose --help shows a module's docstring as it is written.
+
+    Args:
+      name: of the module, as after `python -m`.
+      doc: its docstring.
+      epilog: what --help says last.
+    """
+    return argparse.ArgumentParser(
+        prog=f"python -m {name}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=epilog,
+        allow_abbrev=False,  # a slip is told, not guessed at
+    )
 
 
 def _complain(text: str) -> None:
@@ -47,6 +69,8 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except Exception:
+        # Of several processes each has to leave by itself, whatever went wrong: at
+        # Python's own exit JAX would wait for the others.
         if not distributed.is_started():
             raise
         # Where another process went away, `distributed` ends this one meanwhile.

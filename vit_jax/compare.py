@@ -8,8 +8,6 @@ comparison.png, comparison.csv (one row for each run), paired.csv, curves.png an
 accuracy_over_time.png.
 """
 
-import argparse
-import csv
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -19,12 +17,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from vit_jax import comparison
-from vit_jax.commands import run_command
+from vit_jax.commands import make_parser, run_command
 from vit_jax.comparison import Entry
 from vit_jax.errors import UserError
+from vit_jax.evaluate import DATA_EPILOG
 from vit_jax.figures import compare as figures
 from vit_jax.figures import style
-from vit_jax.tables import markdown_table
+from vit_jax.tables import markdown_table, write_csv
 
 # Key of a run's numbers -> heading, factor, format, and whether its bars start at 0.
 COLUMNS = {
@@ -69,8 +68,8 @@ def compare(entries: Sequence[Entry], out: pathlib.Path) -> str:
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / "comparison.md").write_text(markdown + "\n", encoding="utf-8")
-        _write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
-        _write_csv(out / "paired.csv", tests)
+        write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
+        write_csv(out / "paired.csv", tests)
         style.save(draw_comparison(groups), out / "comparison.png")
         style.save(draw_curves(entries), out / "curves.png")
         style.save(draw_accuracy_over_time(groups), out / "accuracy_over_time.png")
@@ -137,13 +136,6 @@ def _flat_row(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _write_csv(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
     """Every quantity of the table that some run has, with its scatter over seeds."""
     numbers = {_group_name(g): comparison.summarize_group(g) for g in groups}
@@ -203,13 +195,8 @@ def _names(workdirs: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str]) -> None:
     """Compares finished or unfinished runs and prints the tables."""
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_jax.compare",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Where the data lie may be given as for main, for example "
-        "--config.data.dir=DIR on another machine; it holds for all runs.",
-        allow_abbrev=False,
+    parser = make_parser(
+        "vit_jax.compare", __doc__, f"{DATA_EPILOG} It holds for all runs."
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs")
     parser.add_argument("--out", required=True, metavar="DIR", help="where to write")

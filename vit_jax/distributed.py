@@ -39,10 +39,6 @@ def start(
       UserError: processes that did not start within the time, by their ids; or hosts
         with different numbers of devices.
     """
-    import jax
-
-    from vit_jax import agreement
-
     local_device_ids = None
     if coordinator_address is None:
         coordinator_address, num_processes, process_id, local_device_ids = _detect(
@@ -66,6 +62,27 @@ def start(
         )
     )
     threading.Thread(target=_watch, daemon=True).start()
+    _initialize_jax(
+        coordinator_address,
+        num_processes,
+        process_id,
+        local_device_ids,
+        timeout_seconds,
+    )
+
+
+def _initialize_jax(
+    coordinator_address: str,
+    num_processes: int,
+    process_id: int,
+    local_device_ids: list[int] | None,
+    timeout_seconds: int,
+) -> None:
+    """`jax.distributed.initialize`, and the first computation that all take part in."""
+    import jax
+
+    from vit_jax import agreement
+
     # Process 0 alone writes JAX's cache. Where homes differ it would compile nothing,
     # and the others would wait for its share of the autotuning.
     if jax.config.jax_compilation_cache_dir == str(compiled_folder()):
@@ -188,7 +205,9 @@ def leave(status: int) -> None:
                 key="vit_jax_leave", timeout_ms=1000 * _LEAVE_SECONDS
             )
         _tell_others(_GOODBYE)
-    except Exception:  # of several kinds: too late, or somebody is gone
+    except Exception:
+        # Too late, or somebody is gone, which JAX and Orbax tell in several ways. What
+        # it was no longer matters, and raised here it would leave JAX to wait.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()

@@ -19,7 +19,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax import data, evaluation, page, report, runs, scoring
-from vit_jax.commands import run_command
+from vit_jax.commands import make_parser, run_command
 from vit_jax.config import apply_overrides, flatten
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.evaluation import Scored, Scorer
@@ -33,6 +33,11 @@ MOVABLE = (
     "data.archive",
     "data.download",
     "eval_batch_size",
+)
+
+DATA_EPILOG = (
+    "Where the data lie may be given as for main, for example --config.data.dir=DIR on "
+    "another machine."
 )
 
 
@@ -141,14 +146,7 @@ def _write_report(
 
 
 def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_jax.evaluate",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Where the data lie may be given as for main, for example "
-        "--config.data.dir=DIR on another machine.",
-        allow_abbrev=False,
-    )
+    parser = make_parser("vit_jax.evaluate", __doc__, DATA_EPILOG)
     parser.add_argument("--workdir", required=True, help="the run's folder")
     parser.add_argument("--checkpoint", default="best", help="best, latest or a step")
     parser.add_argument(

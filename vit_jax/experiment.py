@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, UInt32
 from ml_collections import ConfigDict
 
 from vit_jax import augment, data, models, optim, scoring, steps
@@ -121,8 +121,9 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
     config = resolve_config(config, train)
     image_shape, num_classes = train.images.shape[1:], len(train.class_names)
     mesh = meshes.make_mesh(config.num_devices)
-    slices = config.optim.accumulate_steps
-    meshes.check_batch_size(config.batch_size, mesh.size * slices)
+    meshes.check_batch_size(
+        config.batch_size, mesh.size * config.optim.accumulate_steps
+    )
     plan = make_plan(config, len(train.images))
     model = models.make_model(
         config.model,
@@ -137,22 +138,8 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         steps_per_epoch=plan.steps_per_epoch,
     )
     optimizer = optim.make_optimizer(config.optim, schedule)
-    statistics = {"mean": config.data.mean, "std": config.data.std}
-    train_step = functools.partial(
-        steps.train_step,
-        model=model,
-        optimizer=optimizer,
-        schedule=schedule,
-        augment=augment.make_augment(
-            config.augment,
-            num_classes=num_classes,
-            mix_until_step=plan.mix_until,
-            seed=config.seed,
-            **statistics,
-        ),
-        accumulate_steps=slices,
-        ema_decay=config.optim.ema_decay,
-        unroll=jax.default_backend() == "cpu",
+    normalize = functools.partial(
+        augment.normalize, mean=config.data.mean, std=config.data.std
     )
     root_key = jax.random.key(config.seed)
     init_state = functools.partial(
@@ -170,10 +157,31 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         model=model,
         root_key=root_key,
         init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
-        train_step=train_step,
-        eval_step=scoring.make_eval_step(
-            model, functools.partial(augment.normalize, **statistics), mesh
+        train_step=functools.partial(
+            steps.train_step,
+            model=model,
+            optimizer=optimizer,
+            schedule=schedule,
+            augment=make_augment(config, plan, num_classes, config.seed),
+            accumulate_steps=config.optim.accumulate_steps,
+            ema_decay=config.optim.ema_decay,
+            unroll=jax.default_backend() == "cpu",
         ),
+        eval_step=scoring.make_eval_step(model, normalize, mesh),
+    )
+
+
+def make_augment(
+    config: ConfigDict, plan: Plan, num_classes: int, seed: int | UInt32[Array, ""]
+) -> Callable:
+    """`augment.make_augment` for a resolved config; `seed` is of alternating flips."""
+    return augment.make_augment(
+        config.augment,
+        mean=config.data.mean,
+        std=config.data.std,
+        num_classes=num_classes,
+        mix_until_step=plan.mix_until,
+        seed=seed,
     )
 
 

@@ -11,8 +11,9 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vit_jax.commands import run_command
+from vit_jax.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.config import apply_overrides, check_config, load_config_file
+from vit_jax.disks import make_folder
 from vit_jax.errors import UserError
 from vit_jax.exploration import explore
 from vit_jax.figures import style
@@ -41,18 +42,14 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         print(f"images of {name}: {one['exact']} exactly, {one['near']} nearly")
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_jax.explore",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def _make_parser() -> argparse.ArgumentParser:
+    parser = make_parser("vit_jax.explore", __doc__, SETTINGS_EPILOG)
     parser.add_argument(
         "--config", metavar="FILE.py[:VARIANT]", required=True, help="whose data"
     )
-    parser.add_argument("--out", metavar="DIR", type=pathlib.Path, required=True)
+    parser.add_argument(
+        "--out", metavar="DIR", type=pathlib.Path, required=True, help="where to write"
+    )
     parser.add_argument("--run", help="folder of a run, for its features")
     parser.add_argument(
         "--tsne_images", type=int, default=1000, help="of the test split; 10 or more"
@@ -62,19 +59,13 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str]) -> None:
     """Draws and prints what a config's data hold."""
-    options, overrides = make_parser().parse_known_args(arguments)
+    options, overrides = _make_parser().parse_known_args(arguments)
     if options.tsne_images < 10:
         raise UserError(f"--tsne_images is {options.tsne_images}; give 10 or more.")
     config = load_config_file(options.config)
     config = apply_overrides(config, overrides, [f"--{name}" for name in vars(options)])
     check_config(config)
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"The folder {options.out} cannot be made ({error.strerror}); give another "
-            "--out."
-        ) from None
+    make_folder(options.out, "--out")
     summary, figures = explore(
         config, run_folder=options.run, tsne_images=options.tsne_images
     )

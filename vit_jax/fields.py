@@ -26,7 +26,14 @@ class Field:
     convert: Callable[[Any], Any]
 
 
-def integer(default: int | None, meaning: str, low: int = 0, optional: bool = False):
+def integer(
+    default: int | None, meaning: str, low: int = 0, optional: bool = False
+) -> Field:
+    """A whole number of at least `low`; 5.0 counts as one, True does not.
+
+    Here and below, `optional` settings may be None as well.
+    """
+
     def convert(value):
         if value is None and optional:
             return None
@@ -45,7 +52,9 @@ def number(
     high: float = math.inf,
     open_high: bool = False,
     optional: bool = False,
-):
+) -> Field:
+    """A finite number from `low` to `high`, or to below it if `open_high`."""
+
     def convert(value):
         if value is None and optional:
             return None
@@ -62,11 +71,14 @@ def number(
 
 def share(
     default: float | None, meaning: str, below_one: bool = False, optional: bool = False
-):
+) -> Field:
+    """A number from 0 to 1, or to below 1."""
     return number(default, meaning, 0.0, 1.0, below_one, optional)
 
 
-def choice(default: str | None, meaning: str, *options: str | None):
+def choice(default: str | None, meaning: str, *options: str | None) -> Field:
+    """One of `options`."""
+
     def convert(value):
         if value not in options:
             raise ValueError
@@ -75,7 +87,9 @@ def choice(default: str | None, meaning: str, *options: str | None):
     return Field(default, meaning, "one of " + ", ".join(map(str, options)), convert)
 
 
-def switch(default: bool | None, meaning: str, optional: bool = False):
+def switch(default: bool | None, meaning: str, optional: bool = False) -> Field:
+    """True or False, and not the numbers 1 and 0."""
+
     def convert(value):
         if not isinstance(value, bool) and not (optional and value is None):
             raise ValueError
@@ -85,7 +99,9 @@ def switch(default: bool | None, meaning: str, optional: bool = False):
     return Field(default, meaning, allowed, convert)
 
 
-def text(default: str, meaning: str):
+def text(default: str, meaning: str) -> Field:
+    """Any text."""
+
     def convert(value):
         if not isinstance(value, str):
             raise ValueError
@@ -94,7 +110,9 @@ def text(default: str, meaning: str):
     return Field(default, meaning, "text", convert)
 
 
-def duration(default: str, meaning: str):
+def duration(default: str, meaning: str) -> Field:
+    """What `durations.parse_duration` takes; stays as it was written."""
+
     def convert(value):
         try:
             parse_duration(value)
@@ -106,7 +124,11 @@ def duration(default: str, meaning: str):
     return Field(default, meaning, allowed, convert)
 
 
-def numbers(default: Sequence[float] | None, meaning: str, above: float = -math.inf):
+def numbers(
+    default: Sequence[float] | None, meaning: str, above: float = -math.inf
+) -> Field:
+    """None, or one or more finite numbers above `above`."""
+
     def convert(value):
         if value is None:
             return None
@@ -119,22 +141,27 @@ def numbers(default: Sequence[float] | None, meaning: str, above: float = -math.
             raise ValueError
         return numbers
 
-    allowed = "None or a list of numbers" + (f" above {above:g}" if above == 0 else "")
-    return Field(default, meaning, allowed, convert)
+    limit = f" above {above:g}" if above > -math.inf else ""
+    return Field(default, meaning, f"None or a list of numbers{limit}", convert)
 
 
-def span(default: tuple[float, float], meaning: str, high: float = math.inf):
+def span(default: tuple[float, float], meaning: str, high: float = math.inf) -> Field:
+    """Two finite numbers above 0 and at most `high`, the smaller first."""
+
     def convert(value):
         low, top = (float(x) for x in value)
         if not (0 < low <= top <= high and math.isfinite(top)):
             raise ValueError
         return low, top
 
-    allowed = "two numbers above 0, the smaller first"
+    limit = f" and at most {high:g}" if high < math.inf else ""
+    allowed = f"two numbers above 0{limit}, the smaller first"
     return Field(default, meaning, allowed, convert)
 
 
-def integers(default: Sequence[int] | None, meaning: str):
+def integers(default: Sequence[int] | None, meaning: str) -> Field:
+    """None, or whole numbers above 0, as many as one likes."""
+
     def convert(value):
         if value is None:
             return None

@@ -9,30 +9,28 @@ checkpoints/       the best state and the two newest
 figures/           training curves and whatever else was drawn
 report.html        of `evaluate --report`, with its numbers as CSV files
 reports/           those of other splits, checkpoints and image files
+explain.json       of `explain`: how faithful each kind of heat map is
+profile/           of `main --profile`
+tensorboard/       where config.tensorboard is set
 lock.json          the process that trains here, or did so last
 
 Of several processes only the first writes; all of them read.
 """
 
 import contextlib
-import importlib.metadata
 import json
 import math
 import os
 import pathlib
 import platform
-import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 from ml_collections import ConfigDict
 
-import vit_jax
-from vit_jax import agreement, models
+from vit_jax import agreement, disks, models
 from vit_jax.config import flatten, make_config, set_value
+from vit_jax.environment import describe_environment
 from vit_jax.errors import UserError
 from vit_jax.lock import lock
 
@@ -50,7 +48,6 @@ FREE_SETTINGS = {
     "data.placement",
     *_WHERE_DATA_LIE,
 }
-_PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 
 
 class RunFolder:
@@ -68,15 +65,8 @@ class RunFolder:
         Raises:
           UserError: it cannot.
         """
-        try:
-            self.figures.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.path):
-                pass
-        except OSError as error:
-            raise UserError(
-                f"The run folder {self.path} cannot be written to "
-                f"({error.strerror}); give another --workdir."
-            ) from None
+        disks.make_folder(self.path, "--workdir")
+        disks.make_folder(self.figures, "--workdir")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -253,21 +243,3 @@ def _as_json(content: Any) -> Any:
     if isinstance(content, float) and not math.isfinite(content):
         return None
     return content
-
-
-def describe_environment() -> dict[str, Any]:
-    """Versions, devices, command and time of this process."""
-    devices = jax.devices()
-    return {
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "command": sys.orig_argv,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "host": platform.node(),
-        "num_cpus": os.cpu_count(),
-        "device": devices[0].device_kind,
-        "num_devices": len(devices),
-        "num_processes": jax.process_count(),
-        "vit_jax": vit_jax.__version__,
-        **{name: importlib.metadata.version(name) for name in _PACKAGES},
-    }

@@ -1,10 +1,10 @@
 """What a training loop knows besides its state, and what it decides from that."""
 
 import dataclasses
-import math
 from typing import Any
 
 from vit_jax import optim
+from vit_jax.ranking import NEVER_BEST, rank
 
 
 @dataclasses.dataclass
@@ -23,9 +23,10 @@ class Journal:
 
     def add_evaluation(self, step: int, scores: dict[str, float]) -> bool:
         """Takes {"accuracy", "loss"} and says whether they are the best so far."""
-        ranks = [_rank(earlier) for earlier in self.evaluations]
+        ranks = [rank(e["accuracy"], e["loss"]) for e in self.evaluations]
         self.evaluations.append({"step": step, **scores})
-        return _rank(scores) > max(ranks, default=_NEVER_BEST)
+        new = rank(scores["accuracy"], scores["loss"])
+        return new > max(ranks, default=NEVER_BEST)
 
     @property
     def last_evaluated_step(self) -> int:
@@ -50,14 +51,3 @@ class Journal:
             patience=config_early_stopping.patience,
             target=config_early_stopping.target,
         )
-
-
-_NEVER_BEST = (-math.inf, -math.inf)
-
-
-def _rank(evaluation: dict[str, float]) -> tuple[float, float]:
-    """Higher accuracy first, then lower loss, as `Checkpoints` ranks them."""
-    accuracy, loss = evaluation["accuracy"], evaluation["loss"]
-    if not (math.isfinite(accuracy) and math.isfinite(loss)):
-        return _NEVER_BEST
-    return accuracy, -loss

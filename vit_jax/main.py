@@ -13,7 +13,7 @@ import argparse
 from collections.abc import Sequence
 
 from vit_jax import distributed
-from vit_jax.commands import run_command
+from vit_jax.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.config import (
     apply_overrides,
     default_config,
@@ -30,13 +30,7 @@ _PROCESS_FLAGS = {
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_jax.main",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Settings: --config.group.name=value, any number of them.",
-        allow_abbrev=False,
-    )
+    parser = make_parser("vit_jax.main", __doc__, epilog=SETTINGS_EPILOG)
     parser.add_argument("--config", metavar="FILE.py[:VARIANT]", help="what to train")
     parser.add_argument("--workdir", metavar="DIR", help="the run's folder")
     parser.add_argument(

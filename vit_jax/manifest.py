@@ -14,20 +14,10 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import jax
-import orbax.checkpoint as ocp
 
 from vit_jax.errors import UserError
 
 _NAME = "manifest.json"
-
-
-class HashedStateHandler(ocp.StandardCheckpointHandler):
-    """Orbax's handler of array trees, which also writes the manifest."""
-
-    def finalize(self, directory: os.PathLike) -> None:
-        """Called by Orbax, on the first process only, once all files are written."""
-        super().finalize(directory)
-        write_manifest(pathlib.Path(directory))
 
 
 def write_manifest(folder: pathlib.Path) -> None:

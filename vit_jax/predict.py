@@ -7,7 +7,6 @@ skipped; the exit status is then 1. Probabilities are calibrated if `evaluate --
 has fitted a temperature to this checkpoint.
 """
 
-import argparse
 import json
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,8 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from vit_jax import runs
-from vit_jax.commands import run_command
+from vit_jax.commands import make_parser, run_command
+from vit_jax.disks import make_folder
 from vit_jax.errors import UserError
 from vit_jax.interpret import inputs
 from vit_jax.models import ViT
@@ -117,12 +117,7 @@ def _print(found: dict[str, Any]) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the likeliest classes of each file; 1 if a file was skipped."""
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_jax.predict",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = make_parser("vit_jax.predict", __doc__)
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
     parser.add_argument("--workdir", help="the run's folder")
     parser.add_argument("--checkpoint", default="best", help="best, latest or a step")
@@ -141,20 +136,10 @@ def main(arguments: Sequence[str]) -> int:
     wanted = inputs.find_images(options.files)
     files, images = inputs.read_images(wanted, run.image_shape)
     if options.figures is not None:
-        _make_folder(options.figures)
+        make_folder(options.figures, "--figures")
     for found in predict_files(run, files, images, options.figures):
         print(json.dumps(found)) if options.json else _print(found)
     return int(len(files) < len(wanted))
-
-
-def _make_folder(path: pathlib.Path) -> None:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"The folder {path} cannot be made ({error.strerror}); give another "
-            "--figures."
-        ) from None
 
 
 if __name__ == "__main__":

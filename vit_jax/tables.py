@@ -1,6 +1,9 @@
-"""Tables as Markdown."""
+"""Tables as Markdown and CSV."""
 
-from collections.abc import Sequence
+import csv
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -14,3 +17,12 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         [lines[0], f"|{'|'.join('-' * (w + 2) for w in widths)}|", *lines[1:]]
     )
+
+
+def write_csv(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A line for each row, below the keys of all; what a row lacks is left empty."""
+    columns = dict.fromkeys(key for row in rows for key in row)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -69,6 +69,7 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
+        """Named classes, also those without an image here."""
         return len(self.class_names)
 
     def count_classes(self) -> Counts:

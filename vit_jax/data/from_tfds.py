@@ -204,9 +204,16 @@ def _read_split(
         expected = builder.info.splits[split].num_examples
         if len(images) != expected:
             raise ValueError(f"{len(images)} examples, expected {expected}")
-    except UserError:
+    except (UserError, MemoryError):
         raise
-    except Exception as error:  # A damaged file can raise nearly anything.
+    except ImportError as error:  # array_record, which TFDS asks for on Linux only
+        raise UserError(
+            f"The TFDS dataset in {builder.data_dir} cannot be read ({error}); install "
+            "what is missing, or use config.data.source=cifar_files, folder or digits."
+        ) from error
+    except Exception as error:
+        # The readers of array_record, protocol buffers, images and TensorFlow's own
+        # formats each have their errors for damaged files, with no base in common.
         raise UserError(
             f"The prepared TFDS dataset in {builder.data_dir} is damaged ({error}); "
             "delete that folder and run again to prepare it anew."

@@ -56,7 +56,9 @@ def load_pickle(content: bytes) -> Any:
         return _Unpickler(io.BytesIO(content), encoding="bytes").load()
     except UserError:
         raise
-    except Exception as error:  # A damaged pickle can raise nearly anything.
+    except Exception as error:
+        # What damaged opcodes do to their operands can raise nearly anything, and a
+        # damaged length even a MemoryError.
         raise UserError(
             f"Not a readable pickle ({type(error).__name__}: {error}); fetch the file "
             "again."
