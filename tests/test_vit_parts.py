@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 from jax.sharding import NamedSharding, PartitionSpec
+from scipy.special import ndtr
 
 from vit_jax.errors import UserError
 from vit_jax.models import ViT, make_model
@@ -346,6 +347,22 @@ def test_sinusoidal_positions_follow_the_formula():
         )
 
 
-def test_gelu_is_exact():
-    # 1.5 * (1 + erf(1.5 / sqrt 2)) / 2; the tanh approximation is 2e-4 away.
-    assert ACTIVATIONS["gelu"](jnp.array(1.5)) == pytest.approx(1.3997892, abs=1e-6)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(jnp.float32, 1e-6), (jnp.bfloat16, 2**-8)]
+)
+def test_gelu_and_its_slope_are_exact(dtype, tolerance):
+    # The tanh approximation is up to 5e-4 away.
+    x = jnp.linspace(-9, 9, 1001).astype(dtype)
+    exact = np.asarray(x, np.float64)
+    density = np.exp(-(exact**2) / 2) / np.sqrt(2 * np.pi)
+    values = ACTIVATIONS["gelu"](x)
+    slopes = jax.grad(lambda x: ACTIVATIONS["gelu"](x).astype(jnp.float32).sum())(x)
+    for ours, expected in [
+        (values, exact * ndtr(exact)),
+        (slopes, ndtr(exact) + exact * density),
+    ]:
+        assert ours.dtype == dtype
+        # In 16 bits the small values of negative numbers must be right as well.
+        np.testing.assert_allclose(
+            np.asarray(ours, np.float64), expected, rtol=tolerance, atol=1e-6
+        )

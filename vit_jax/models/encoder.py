@@ -1,7 +1,9 @@
 """The Transformer encoder block and its parts."""
 
+import math
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
@@ -10,11 +12,33 @@ from jaxtyping import Array, Float
 from vit_jax.models.attention import KERNEL_INIT, SelfAttention
 from vit_jax.models.dropout import Dropout
 
-# The exact GELU, by the error function, as PyTorch has it; JAX's default approximates.
-ACTIVATIONS: dict[str, Callable] = {
-    "gelu": lambda x: nn.gelu(x, approximate=False),
-    "relu": nn.relu,
-}
+
+@jax.custom_jvp
+def gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """x Phi(x), with the normal distribution's Phi (Hendrycks and Gimpel, 2016).
+
+    Exact, as PyTorch has it. `jax.nn.gelu` approximates Phi by default, and otherwise
+    takes the complementary error function, which is not needed for numbers that are
+    rounded relative to x, and makes a step of ViT-Tiny on a CPU 2 to 6% slower.
+    """
+    return _gelu_and_slope(x)[0]
+
+
+@gelu.defjvp
+def _gelu_jvp(primals, tangents):
+    value, slope = _gelu_and_slope(*primals)
+    return value, slope * tangents[0]
+
+
+def _gelu_and_slope(x):
+    # 1 + erf cancels where x is negative, which 16 bits do not survive.
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    phi = 0.5 + 0.5 * jax.lax.erf(wide * 0.5**0.5)
+    density = jnp.exp(-0.5 * wide * wide) * (2 * math.pi) ** -0.5
+    return (wide * phi).astype(x.dtype), (phi + wide * density).astype(x.dtype)
+
+
+ACTIVATIONS: dict[str, Callable] = {"gelu": gelu, "relu": nn.relu}
 
 
 class Mlp(nn.Module):
