@@ -40,6 +40,7 @@ from experiments.jax_step import (
     without_augmentation,
 )
 from vit_jax import models
+from vit_jax.commands import SETTINGS_EPILOG, make_parser
 from vit_jax.errors import UserError
 
 
@@ -178,7 +179,8 @@ def measure_apart(model: str, arguments: list[str]) -> dict[str, Any]:
 
 
 def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    """(options, overrides of the config)."""
+    parser = make_parser("experiments.benchmark", __doc__, SETTINGS_EPILOG)
     parser.add_argument("--models", default="vit_ti,vit_192x9,resnet18")
     parser.add_argument("--batch_size", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=10, help="rounds of dispatches")
@@ -227,6 +229,7 @@ def measure_all(names: list[str], out: str | None) -> int:
 
 
 def main() -> int:
+    """Measures, prints and writes what is asked for; 1 if a model failed."""
     arguments, overrides = parse_arguments()
     if arguments.result_file:
         result = measure(arguments, overrides)

@@ -89,7 +89,7 @@ def _measure_vit(
         run = make_run(attend, query)
         try:
             run()
-        except Exception as error:
+        except (ValueError, NotImplementedError, RuntimeError) as error:
             reason = str(error).partition("\n")[0][:80]
             print(f"{name:12} {implementation:6} cannot run: {reason}")
             result[implementation] = {"error": reason}

@@ -7,7 +7,6 @@ empty cache of compiled programs and then with that cache filled. Waits for the 
 line of metrics.jsonl, which is written two steps late: some 20 milliseconds.
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -17,6 +16,7 @@ import tempfile
 import time
 
 from experiments import timing
+from vit_jax.commands import make_parser
 
 _PAUSE_SECONDS = 0.02
 
@@ -43,7 +43,8 @@ def seconds_to_first_step(workdir: pathlib.Path, cache: pathlib.Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    """Measures and prints."""
+    parser = make_parser("experiments.benchmark_startup", __doc__)
     parser.add_argument(
         "--repeats", type=int, default=3, help="starts with a full cache"
     )

@@ -42,7 +42,7 @@ def test_dispatches_cover_every_step_and_stop_where_something_happens(
     assert max(size for _, size in found) <= most
 
 
-CONFIGS = sorted(pathlib.Path("configs").glob("*.py"))
+CONFIGS = sorted((pathlib.Path(__file__).parents[1] / "configs").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

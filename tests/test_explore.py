@@ -110,5 +110,5 @@ def test_mistakes_are_one_sentence(tmp_path, tiny_run):
 
 def test_a_run_on_other_images_is_refused(tiny_run):
     dataset = make_dataset(np.zeros((12, 4, 4, 3), np.uint8))
-    with pytest.raises(UserError, match="give a run on these data"):
+    with pytest.raises(UserError, match="take a run on such images"):
         exploration.draw_spaces(dataset, str(tiny_run[0]))

@@ -197,8 +197,7 @@ def test_grad_cam_of_the_last_stage_is_the_class_activation_map():
 
 def test_captions_are_calibrated(tmp_path):
     run = dataclasses.replace(make_run(), temperature=50.0)
-    options = explain.make_parser().parse_args(["--workdir=untrained"])
-    _, figures = explanation.explain(run, IMAGES[:1], ["x"], options)
+    _, figures = explanation.explain(run, IMAGES[:1], ["x"])
     expected = run.predict(IMAGES[:1], calibrated=True).max()
     assert expected < 0.9 * run.predict(IMAGES[:1]).max()
     assert figures["heat_maps"].axes[0].get_title().endswith(f" {expected:.0%}")
@@ -347,8 +346,7 @@ def test_other_explanations_stand_apart(copied_run, tmp_path):
 
 
 def test_the_first_images_of_the_split_are_explained(copied_run):
-    options = explain.make_parser().parse_args([f"--workdir={copied_run}"])
-    captions, images = explain.read_split(load_run(copied_run), options, [])
+    captions, images = explain.read_split(load_run(copied_run))
     assert len(captions) == len(images) == explain.MAX_IMAGES == 64
 
 
@@ -372,8 +370,7 @@ def test_mistakes_are_one_sentence(copied_run, argument, words):
 
 def test_a_resnet_is_explained_by_grad_cam():
     run = make_resnet_run()
-    options = explain.make_parser().parse_args(["--workdir=untrained"])
-    scores, figures = explanation.explain(run, IMAGES, ["x", "y", "z"], options)
+    scores, figures = explanation.explain(run, IMAGES, ["x", "y", "z"])
     methods = ["Grad-CAM, stage 1", "Grad-CAM, stage 2"]
     assert list(scores) == [*methods, "random, 8 × 8", "random, 4 × 4"]
     assert {"feature_maps", "heat_maps", "faithfulness", "stem_filters"} == set(figures)

@@ -73,6 +73,20 @@ def load_splits(
     return config, splits
 
 
+def choose_split(splits: dict[str, data.Dataset], name: str) -> data.Dataset:
+    """The split of that name.
+
+    Raises:
+      UserError: there is none.
+    """
+    if name not in splits:
+        raise UserError(
+            f"There is no split {name}{did_you_mean(name, splits)}; this run has "
+            f"{', '.join(splits)}."
+        )
+    return splits[name]
+
+
 def _read_results(folder: RunFolder) -> dict[str, Any]:
     return folder.read("results") if folder.has("results") else {}
 
@@ -172,12 +186,7 @@ def main(arguments: Sequence[str]) -> None:
     split = options.split
     run = runs.load_run(options.workdir, options.checkpoint)
     config, splits = load_splits(run, overrides, flags)
-    if split not in splits:
-        raise UserError(
-            f"There is no split {split}{did_you_mean(split, splits)}; this run has "
-            f"{', '.join(splits)}."
-        )
-    dataset = splits[split]
+    dataset = choose_split(splits, split)
     counts = None
     if options.human_labels:
         shape = (len(dataset), dataset.num_classes)

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import UInt8
 
 from vit_jax import evaluate, runs
-from vit_jax.commands import run_command
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.commands import make_parser, run_command
+from vit_jax.errors import UserError
 from vit_jax.explanation import explain
 from vit_jax.figures import style
 from vit_jax.folder import RunFolder
@@ -47,40 +47,37 @@ def print_scores(scores: Mapping[str, Mapping[str, float]], num_images: int) -> 
 
 
 def read_split(
-    run: runs.Run, options: argparse.Namespace, overrides: Sequence[str]
+    run: runs.Run,
+    split: str = "test",
+    indices: str | None = None,
+    overrides: Sequence[str] = (),
+    flags: Sequence[str] = (),
 ) -> tuple[list[str], UInt8[np.ndarray, "n height width channels"]]:
-    """(captions, images) of `--indices` of `--split`."""
-    flags = [f"--{name}" for name in vars(options)]
+    """(captions, images) of a split; see `evaluate.load_splits` for the last two.
+
+    Args:
+      indices: in the split, "0,1,2" for example; None: the first `MAX_IMAGES`.
+
+    Raises:
+      UserError: no such split or image, or data that cannot be read.
+    """
     _, splits = evaluate.load_splits(run, overrides, flags)
-    if options.split not in splits:
-        raise UserError(
-            f"There is no split {options.split}{did_you_mean(options.split, splits)}; "
-            f"this run has {', '.join(splits)}."
-        )
-    split = splits[options.split]
-    first = ",".join(map(str, range(min(MAX_IMAGES, len(split)))))
-    texts = (first if options.indices is None else options.indices).split(",")
+    dataset = evaluate.choose_split(splits, split)
+    first = ",".join(map(str, range(min(MAX_IMAGES, len(dataset)))))
+    texts = (first if indices is None else indices).split(",")
     numbers = [int(text) if text.strip().isdecimal() else -1 for text in texts]
     for text, number in zip(texts, numbers, strict=True):
-        if not 0 <= number < len(split):
+        if not 0 <= number < len(dataset):
             raise UserError(
-                f'--indices has "{text}", but the {options.split} split has the '
-                f"images 0 to {len(split) - 1}; write for example --indices=0,1,2."
+                f'--indices has "{text}", but the {split} split has the images 0 to '
+                f"{len(dataset) - 1}; write for example --indices=0,1,2."
             )
-    chosen = split.select(np.array(numbers))
-    return [split.class_names[label] for label in chosen.labels], chosen.images
+    chosen = dataset.select(np.array(numbers))
+    return [dataset.class_names[label] for label in chosen.labels], chosen.images
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m vit_jax.explain",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Settings of data.* may be given as for main, for example "
-        "--config.data.dir=DIR on another machine.",
-        allow_abbrev=False,
-    )
+def _make_parser() -> argparse.ArgumentParser:
+    parser = make_parser("vit_jax.explain", __doc__, evaluate.DATA_EPILOG)
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
     parser.add_argument("--workdir", required=True, help="the run's folder")
     parser.add_argument("--checkpoint", default="best", help="best, latest or a step")
@@ -101,7 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str]) -> int:
     """Draws, scores and prints; 1 if a file was skipped."""
-    options, overrides = make_parser().parse_known_intermixed_args(arguments)
+    options, overrides = _make_parser().parse_known_intermixed_args(arguments)
     if not 0 <= options.discard_ratio < 1:
         raise UserError(
             f"--discard_ratio is {options.discard_ratio:g}, but must be at least 0 and "
@@ -113,12 +110,23 @@ def main(arguments: Sequence[str]) -> int:
         files, images = inputs.read_images(wanted, run.image_shape)
         captions = [style.shorten(file.name, 22) for file in files]
     else:
-        captions, images = read_split(run, options, overrides)
+        flags = [f"--{name}" for name in vars(options)]
+        captions, images = read_split(
+            run, options.split, options.indices, overrides, flags
+        )
     if not 0 < len(images) <= MAX_IMAGES:
         raise UserError(
             f"There are {len(images)} images to explain; give 1 to {MAX_IMAGES}."
         )
-    scores, figures = explain(run, images, captions, options)
+    scores, figures = explain(
+        run,
+        images,
+        captions,
+        block=options.block,
+        head=options.head,
+        head_fusion=options.head_fusion,
+        discard_ratio=options.discard_ratio,
+    )
     split = "files" if wanted else options.split
     folder = RunFolder(evaluate.report_folder(RunFolder(run.workdir), run.step, split))
     folder.create()

@@ -1,11 +1,11 @@
 """Heat maps of what a model looks at, their faithfulness, and the figures of both."""
 
-import argparse
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 from matplotlib.figure import Figure
 
 from vit_jax import runs
@@ -27,15 +27,29 @@ def vit_maps(
     run: runs.Run,
     seen: attention.Attention,
     images: Images,
-    classes: np.ndarray,
-    options: argparse.Namespace,
+    classes: Int[np.ndarray, "n"],
+    *,
+    block: int | None = None,
+    head: int | None = None,
+    head_fusion: str = "mean",
+    discard_ratio: float = 0.0,
 ) -> Maps:
-    """Heat maps by name: attention of one block, rollout and relevance."""
+    """Heat maps by name: attention of one block, rollout and relevance.
+
+    Args:
+      classes: that relevance explains.
+      block: whose attention, from 1; None: the last.
+      head: whose attention, from 1; None: the mean of all.
+      head_fusion, discard_ratio: see `attention.rollout_maps`.
+
+    Raises:
+      UserError: no such block or head.
+    """
     num_blocks, num_heads = seen.weights.shape[1:3]
-    block = num_blocks if options.block is None else options.block
+    block = num_blocks if block is None else block
     for name, value, count in (
         ("block", block, num_blocks),
-        ("head", 1 if options.head is None else options.head, num_heads),
+        ("head", 1 if head is None else head, num_heads),
     ):
         if not 1 <= value <= count:
             raise UserError(
@@ -43,16 +57,14 @@ def vit_maps(
             )
     of_block = seen.maps()[:, block - 1]
     name = f"attention, block {block}"
-    if options.head is None:
+    if head is None:
         chosen = of_block.mean(axis=1)
     else:
-        chosen, name = of_block[:, options.head - 1], f"{name}, head {options.head}"
+        chosen, name = of_block[:, head - 1], f"{name}, head {head}"
     return {
         name: chosen,
         "rollout": attention.rollout_maps(
-            seen,
-            head_fusion=options.head_fusion,
-            discard_ratio=options.discard_ratio,
+            seen, head_fusion=head_fusion, discard_ratio=discard_ratio
         ),
         "relevance": relevance.relevance_maps(run, images, classes, seen),
     }
@@ -61,16 +73,17 @@ def vit_maps(
 def explain_vit(
     run: runs.Run,
     images: Images,
-    classes: np.ndarray,
+    classes: Int[np.ndarray, "n"],
     caption: str,
-    options: argparse.Namespace,
+    **map_options: Any,
 ) -> tuple[Maps, dict[str, Figure]]:
     """Heat maps, and the figures that only a ViT has, by file name.
 
-    `caption` is that of the first image, the only one whose heads are shown.
+    `caption` is that of the first image, the only one whose heads are shown, and
+    `map_options` are those of `vit_maps`.
     """
     seen = attention.read_attention(run, images)
-    maps = vit_maps(run, seen, images, classes, options)
+    maps = vit_maps(run, seen, images, classes, **map_options)
     figures = {
         "attention_by_head": attention_figures.by_block_and_head(
             images[0],
@@ -91,7 +104,7 @@ def explain_vit(
 
 
 def explain_resnet(
-    run: runs.Run, images: Images, classes: np.ndarray
+    run: runs.Run, images: Images, classes: Int[np.ndarray, "n"]
 ) -> tuple[Maps, dict[str, Figure]]:
     """Grad-CAM of the last two stages, and the figure of feature maps, by file name."""
     last = len(run.model.stage_sizes)
@@ -100,7 +113,7 @@ def explain_resnet(
         for stage in range(max(1, last - 1), last + 1)
     }
     features = gradcam.feature_maps(run, images[:1])
-    early = {name: features[name][0] for name in ("stem", "stage1", "stage2")}
+    early = {name: maps[0] for name, maps in list(features.items())[:3]}
     return maps, {"feature_maps": feature_map_figures.feature_maps(images[0], early)}
 
 
@@ -108,9 +121,12 @@ def explain(
     run: runs.Run,
     images: Images,
     captions: Sequence[str],
-    options: argparse.Namespace,
+    **map_options: Any,
 ) -> tuple[dict[str, dict[str, float]], dict[str, Figure]]:
-    """Faithfulness of each kind of heat map, and all figures by file name."""
+    """Faithfulness of each kind of heat map, and all figures by file name.
+
+    `map_options` are those of `vit_maps`; a ResNet has none.
+    """
     probabilities = run.predict(images, calibrated=True)
     classes = probabilities.argmax(axis=1)
     captions = [
@@ -120,7 +136,7 @@ def explain(
         )
     ]
     if isinstance(run.model, ViT):
-        maps, figures = explain_vit(run, images, classes, captions[0], options)
+        maps, figures = explain_vit(run, images, classes, captions[0], **map_options)
     else:
         maps, figures = explain_resnet(run, images, classes)
     fill = (255 * np.array(run.config.data.mean)).round().astype(np.uint8)

@@ -57,6 +57,19 @@ class Run:
             jnp.asarray(images), mean=self.config.data.mean, std=self.config.data.std
         )
 
+    def check_images(self, images: UInt8[np.ndarray, "n h w c"]) -> None:
+        """Whether the model takes them.
+
+        Raises:
+          UserError: their shape is not the one it was trained on.
+        """
+        if images.shape[1:] != self.image_shape:
+            raise UserError(
+                f"Images of shape {images.shape[1:]} given, but the model in "
+                f"{self.workdir.name} takes {self.image_shape} (height, width, "
+                "channels); resize them, or take a run on such images."
+            )
+
     @functools.cached_property
     def _probabilities(self):
         def probabilities(variables, images, temperature):
@@ -78,11 +91,7 @@ class Run:
         Raises:
           UserError: the images do not have the shape the model was trained on.
         """
-        if images.shape[1:] != self.image_shape:
-            raise UserError(
-                f"Images of shape {images.shape[1:]} given, but this model takes "
-                f"{self.image_shape} (height, width, channels); resize them first."
-            )
+        self.check_images(images)
         size = min(self.config.eval_batch_size, len(images))
         temperature = self.temperature if calibrated else 1.0
         parts = [

@@ -10,7 +10,6 @@ from flax import linen as nn
 from jaxtyping import Array, Float, UInt8
 
 from vit_jax.data import batches
-from vit_jax.errors import UserError
 from vit_jax.runs import Run
 
 
@@ -24,12 +23,7 @@ def pooled_features(
     Raises:
       UserError: the images do not have the shape the model was trained on.
     """
-    if images.shape[1:] != run.image_shape:
-        raise UserError(
-            f"The images have shape {list(images.shape[1:])}, but the run "
-            f"{run.workdir.name} takes {list(run.image_shape)}; give a run on these "
-            "data."
-        )
+    run.check_images(images)
     features = [
         np.asarray(_forward(run.variables, run.normalize(images[indices]), run.model))[
             mask
