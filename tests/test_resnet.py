@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from vit_jax.models import ResNet, init_variables
+from vit_jax.models.convolution import by_chunks, convolution
 
 EPSILON, MOMENTUM = 1e-5, 0.9
 
@@ -157,3 +158,55 @@ def test_initial_values():
     np.testing.assert_array_equal(params["head"]["bias"], 0)
     np.testing.assert_array_equal(variables["batch_stats"]["stem_norm"]["mean"], 0)
     np.testing.assert_array_equal(variables["batch_stats"]["stem_norm"]["var"], 1)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_gradients_by_chunks_are_the_gradients(stride):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((70, 6, 6, 3), np.float32)  # two chunks and a rest
+    kernel = rng.standard_normal((3, 3, 3, 4), np.float32)
+    weights = rng.standard_normal((70, 6 // stride, 6 // stride, 4), np.float32)
+
+    def value_and_gradients(convolve):
+        def loss(x, kernel):
+            y = convolve(
+                x, kernel, (stride, stride), ((1, 1), (1, 1)),
+                dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            )  # fmt: skip
+            return (weights * y**2).sum()
+
+        return jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(x, kernel)
+
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-3),
+        value_and_gradients(by_chunks),
+        value_and_gradients(jax.lax.conv_general_dilated),
+    )
+
+
+def test_a_single_cpu_takes_gradients_by_chunks(monkeypatch):
+    model = ResNet(num_classes=5, stage_sizes=(1, 1), width=4)
+    images = jax.random.normal(jax.random.key(1), (40, 8, 8, 3))
+    variables = init_variables(model, jax.random.key(0), images.shape[1:])
+
+    def gradients():
+        def loss(params):
+            logits, _ = model.apply(
+                variables | {"params": params},
+                images,
+                train=True,
+                mutable=["batch_stats"],
+            )
+            return (logits**2).sum()
+
+        return jax.grad(loss)(variables["params"])
+
+    assert convolution() is jax.lax.conv_general_dilated  # of eight devices
+    expected = gradients()
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    assert convolution() is by_chunks
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4),
+        gradients(),
+        expected,
+    )

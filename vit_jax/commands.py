@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from vit_jax import distributed
 from vit_jax.errors import UserError
+from vit_jax.host_memory import keep_freed_memory
 from vit_jax.signals import Interrupted
 from vit_jax.user_cache import keep_compiled_programs
 
@@ -51,6 +52,7 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     """
     warnings.showwarning = lambda text, *_: _complain(f"warning: {text}")
     keep_compiled_programs()
+    keep_freed_memory()
     try:
         status = main(sys.argv[1:]) or 0
         sys.stdout.flush()

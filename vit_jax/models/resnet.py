@@ -7,6 +7,8 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from vit_jax.models.convolution import convolution
+
 # He et al., 2015, "Delving Deep into Rectifiers", keeping the gradients' variance.
 CONV_INIT = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
 # PyTorch's default for a linear layer, U(-1, 1) / sqrt(fan_in), with which the usual
@@ -112,6 +114,7 @@ def _layers(dtype: DTypeLike, train: bool):
             use_bias=False,
             kernel_init=CONV_INIT,
             dtype=dtype,
+            conv_general_dilated=convolution(),
             name=name,
         )
 

@@ -1,0 +1,58 @@
+"""A convolution whose gradients suit a CPU's caches."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float
+
+# Examples whose gradients are taken together: the best of 8 to 128 for ResNet-18.
+_CHUNK_SIZE = 32
+
+
+def convolution() -> Callable[..., Array]:
+    """What `nn.Conv` should compute with on this machine.
+
+    On a single CPU `by_chunks`. Not on several devices, which would have to exchange
+    examples for it.
+    """
+    if jax.default_backend() == "cpu" and jax.device_count() == 1:
+        return by_chunks
+    return jax.lax.conv_general_dilated
+
+
+def by_chunks(
+    x: Float[Array, "batch height width channels"],
+    kernel: Float[Array, "rows columns channels_in channels_out"],
+    *arguments: Any,
+    **options: Any,
+) -> Float[Array, "batch rows_out columns_out channels_out"]:
+    """`jax.lax.conv_general_dilated`, with the kernel's gradient summed over chunks.
+
+    XLA (JAX 0.10) takes that gradient as a convolution over all examples at once, which
+    at a batch of 128 is half as fast as over 32.
+    """
+
+    def plain(x, kernel):
+        return jax.lax.conv_general_dilated(x, kernel, *arguments, **options)
+
+    @jax.custom_vjp
+    def convolve(x, kernel):
+        return plain(x, kernel)
+
+    def forward(x, kernel):
+        return plain(x, kernel), (x, kernel)
+
+    def backward(saved, gradient):
+        x, kernel = saved
+        (x_gradient,) = jax.vjp(lambda x: plain(x, kernel), x)[1](gradient)
+        return x_gradient, sum(
+            jax.vjp(functools.partial(plain, x[i : i + _CHUNK_SIZE]), kernel)[1](
+                gradient[i : i + _CHUNK_SIZE]
+            )[0]
+            for i in range(0, len(x), _CHUNK_SIZE)
+        )
+
+    convolve.defvjp(forward, backward)
+    return convolve(x, kernel)
