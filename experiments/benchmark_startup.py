@@ -61,7 +61,9 @@ def main() -> None:
     result |= {"cold_seconds": starts[0], "warm_seconds": starts[1:]}
     print(json.dumps(result, indent=1))
     if options.out:
-        file = pathlib.Path(options.out) / f"startup_{result['platform']}.json"
+        out = pathlib.Path(options.out)
+        out.mkdir(parents=True, exist_ok=True)
+        file = out / f"startup_{result['platform']}.json"
         file.write_text(json.dumps(result, indent=1) + "\n")
 
 
