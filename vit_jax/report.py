@@ -16,7 +16,7 @@ from vit_jax.figures import roc as roc_figures
 from vit_jax.folder import RunFolder
 from vit_jax.metrics import calibration, classification, human, roc
 
-NUM_SAMPLES = 18
+NUM_SAMPLES = 16
 _TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
 _HISTORY = ("step", "epoch", "split", "loss", "accuracy", "learning_rate", *_TIMINGS)
 # Not drawn for every model, or not in every report.

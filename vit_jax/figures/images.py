@@ -18,7 +18,7 @@ def predictions(
     class_names: Sequence[str],
     *,
     title: str = "Sample predictions",
-    columns: int = 6,
+    columns: int = 4,
 ) -> Figure:
     """Each image with its predicted class and confidence, and the true one if missed.
 
@@ -34,7 +34,7 @@ def predictions(
         style.show_image(axes, images[index], text, color=color)
         axes.spines[:].set(color=color, linewidth=2.5, linestyle="-" if right else "--")
 
-    return _grid(len(images), columns, draw, title, cell=(1.5, 1.8))
+    return _grid(len(images), columns, draw, title, cell=(1.7, 2.0))
 
 
 def class_samples(
