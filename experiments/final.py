@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.arms import Study
 from experiments.launch import Job, Jobs
-from experiments.options import run_until, small_settings
+from experiments.options import LEFT_OVER, run_until, small_settings
 from experiments.record import TARGET, describe_run
 from vit_jax.progress import say
 
@@ -166,7 +166,7 @@ def report_final(search: Search, jobs: Sequence[Job]) -> dict[str, Any]:
 def compare_final(search: Search, jobs: Sequence[Job], deadline: float) -> int:
     """Draws curves and tables with `vit_jax.compare`; returns its exit status.
 
-    0 where there is nothing to compare, or no time before `deadline`.
+    0 where there is nothing to compare, `LEFT_OVER` where `deadline` came first.
     """
     folders = [search.jobs.folder(j) for j in jobs if search.jobs.is_finished(j)]
     runs = [str(folder.path) for folder in folders if folder.checkpoints.exists()]
@@ -176,6 +176,7 @@ def compare_final(search: Search, jobs: Sequence[Job], deadline: float) -> int:
     status = run_until(deadline, "vit_jax.compare", *runs, out)
     if status is None:
         say("no time was left for the comparison; the same command goes on with it")
-    elif status != 0:
+        return LEFT_OVER
+    if status != 0:
         say("the runs are there, but comparing them failed")
-    return status or 0
+    return status

@@ -13,7 +13,7 @@ import pytest
 from experiments.arms import STUDIES
 from experiments.final import Search, compare_final, report_final, train_final
 from experiments.launch import Job, Jobs
-from experiments.options import report_left
+from experiments.options import LEFT_OVER, report_left
 from experiments.record import describe_final, describe_record, describe_run
 from experiments.search import main
 from vit_jax import models, optim
@@ -207,7 +207,7 @@ def test_a_probe_that_fails_is_told(final, capsys):
 
 def test_a_comparison_that_fails_or_comes_too_late_is_told(final, capfd):
     search, ours, _ = final
-    assert compare_final(search, ours, time.monotonic()) == 0
+    assert compare_final(search, ours, time.monotonic()) == LEFT_OVER
     assert "no time was left" in capfd.readouterr().out
     # These runs are made up and cannot be scored.
     assert compare_final(search, ours, math.inf) == 1

@@ -118,6 +118,9 @@ def main(arguments: Sequence[str]) -> int:
         raise UserError(
             f"There are {len(images)} images to explain; give 1 to {MAX_IMAGES}."
         )
+    split = "files" if wanted else options.split
+    folder = RunFolder(evaluate.report_folder(RunFolder(run.workdir), run.step, split))
+    folder.create()
     scores, figures = explain(
         run,
         images,
@@ -127,9 +130,6 @@ def main(arguments: Sequence[str]) -> int:
         head_fusion=options.head_fusion,
         discard_ratio=options.discard_ratio,
     )
-    split = "files" if wanted else options.split
-    folder = RunFolder(evaluate.report_folder(RunFolder(run.workdir), run.step, split))
-    folder.create()
     for name, figure in figures.items():
         print(style.save(figure, folder.figures / f"{name}.png"))
     folder.write(

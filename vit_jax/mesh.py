@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from vit_jax import agreement
+from vit_jax import agreement, host_memory
 from vit_jax.errors import UserError
 
 
@@ -110,6 +110,7 @@ def free_bytes(mesh: Mesh) -> int | None:
     """
     devices = mesh.local_devices
     if devices[0].platform == "cpu":
+        host_memory.return_freed_memory()
         try:
             text = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
         except OSError:  # no Linux

@@ -46,12 +46,13 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.07, h_pad=0.07)  # inches
     if title:
-        figure.suptitle(title, fontsize=12, fontweight="bold")
+        # A dollar sign in the name of a file or a run begins no formula.
+        figure.suptitle(title, fontsize=12, fontweight="bold", parse_math=False)
     return figure
 
 
 def shorten(text: str, length: int) -> str:
-    """Both ends of what is longer than `length`, such as a file's name."""
+    """Both ends of what is longer than `length` (3 or more), such as a file's name."""
     if len(text) <= length:
         return text
     return f"{text[: (length - 1) // 2]}…{text[-(length // 2) :]}"
@@ -59,7 +60,7 @@ def shorten(text: str, length: int) -> str:
 
 def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
     """Title, axis labels with their units, a light grid, and only two spines."""
-    axes.set_title(title, fontsize=11)
+    axes.set_title(title, fontsize=11, parse_math=False)
     axes.set_xlabel(x, fontsize=10)
     axes.set_ylabel(y, fontsize=10)
     axes.tick_params(labelsize=9)
@@ -85,7 +86,7 @@ def show_image(axes: Axes, image: UInt8[np.ndarray, "h w c"], title: str = "", *
     grey = image.shape[2] == 1
     axes.imshow(image[..., 0] if grey else image, cmap="gray", vmin=0, vmax=255)
     hide_ticks(axes)
-    axes.set_title(title, **{"fontsize": 9, "pad": 3, **text})
+    axes.set_title(title, **{"fontsize": 9, "pad": 3, "parse_math": False, **text})
 
 
 def hide_ticks(axes: Axes) -> None:

@@ -114,7 +114,7 @@ def _layers(dtype: DTypeLike, train: bool):
             use_bias=False,
             kernel_init=CONV_INIT,
             dtype=dtype,
-            conv_general_dilated=convolution(),
+            conv_general_dilated=convolution() if train else None,
             name=name,
         )
 
