@@ -11,8 +11,8 @@ PACKAGE = pathlib.Path(__file__).parents[1] / "vit_jax"
 LEAVES = {"models", "data", "augment", "metrics", "figures"}
 # Each layer imports from those above it in this list; leaves only from the first.
 LAYERS = [
-    {"errors", "host_memory", "user_cache"},
-    {"agreement", "disks", "lock", "ranking", "roll_call", "tables"},
+    {"errors", "user_cache"},
+    {"agreement", "disks", "host_memory", "lock", "ranking", "roll_call", "tables"},
     {"distributed"},
     {"durations", "rng", "mesh", "signals", "progress", "profile", *LEAVES},
     {"fields", "optim", "manifest"},
