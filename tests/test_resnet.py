@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vit_jax.models import ResNet, init_variables
-from vit_jax.models.convolution import by_chunks, convolution
+from vit_jax.models.convolution import by_chunks, compiler_options, convolution
 
 EPSILON, MOMENTUM = 1e-5, 0.9
 
@@ -166,7 +166,7 @@ def test_initial_values():
 )
 def test_gradients_by_chunks_are_the_gradients(stride, dtype, tolerance):
     keys = jax.random.split(jax.random.key(0), 3)
-    # Two networks side by side, as in a sweep; two chunks and a rest.
+    # Two networks side by side, as in a sweep; some chunks and a rest.
     x = jax.random.normal(keys[0], (2, 70, 6, 6, 3), dtype)
     kernel = jax.random.normal(keys[1], (2, 3, 3, 3, 4), dtype)
     shape = (2, 70, 6 // stride, 6 // stride, 4)
@@ -215,7 +215,36 @@ def test_a_single_cpu_takes_gradients_by_chunks(monkeypatch):
     assert convolution() is jax.lax.conv_general_dilated  # of eight devices
     before = count_convolutions(train=True)
     monkeypatch.setattr(jax, "device_count", lambda: 1)
-    # 6 kernels, whose gradients take a second chunk now, and the gradient of the
-    # images, which nothing uses.
-    assert count_convolutions(train=True) == before + 6 + 1
+    # 6 kernels, whose gradients take a second and a third chunk now, and the gradient
+    # of the images, which nothing uses.
+    assert count_convolutions(train=True) == before + 2 * 6 + 1
     assert count_convolutions(train=False) == before
+
+
+def test_options_for_convolutions_are_this_machines(monkeypatch):
+    x, kernel = jnp.ones((8, 8, 8, 16)), jnp.ones((3, 3, 16, 16))
+
+    def convolve(options):
+        def plain(x, kernel):
+            return jax.lax.conv_general_dilated(
+                x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+
+        jitted = jax.jit(plain, compiler_options=options)
+        np.testing.assert_allclose(jitted(x, kernel)[:, 1:-1, 1:-1], 9 * 16, rtol=1e-6)
+        return jitted.lower(x, kernel).compile().as_text()
+
+    options = compiler_options()
+    if "ynn_fusion" in convolve({}):
+        assert "ynn_fusion" not in convolve(options)
+
+    def refuse(*args, **kwargs):
+        raise jax.errors.JaxRuntimeError("No such compile option")
+
+    # The functions behind the cache, which keeps this machine's answer.
+    monkeypatch.setattr(jax, "jit", refuse)
+    assert compiler_options.__wrapped__() == {}
+    monkeypatch.undo()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert compiler_options.__wrapped__() == {}
+    assert compiler_options() == options

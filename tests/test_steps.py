@@ -125,6 +125,23 @@ def test_slices_in_a_loop_are_slices_written_out(tiny_config, splits):
     assert_close(looped[0].opt_state, unrolled[0].opt_state, rtol=1e-3, atol=1e-6)
 
 
+def test_only_one_slice_is_in_memory_at_a_time(tiny_config, splits):
+    def scratch_bytes(slices):
+        config = tiny_config(batch_size=512, optim__accumulate_steps=slices)
+        built = experiment.make_experiment(config, splits)
+        images = splits["train"].images
+        shape = jax.ShapeDtypeStruct
+        batch = {
+            "images": shape((512, *images.shape[1:]), images.dtype),
+            **dict.fromkeys(("labels", "indices", "epochs"), shape((512,), np.int32)),
+        }
+        state, key = jax.eval_shape(built.init_state), built.root_key
+        lowered = jax.jit(built.train_step).lower(state, batch, key, jnp.float32(1))
+        return lowered.compile().memory_analysis().temp_size_in_bytes
+
+    assert scratch_bytes(4) < 0.5 * scratch_bytes(1)
+
+
 def test_ema_follows_the_parameters(tiny_config, splits):
     config = tiny_config(optim__ema_decay=0.9, schedule__warmup="0 steps")
     start, _ = one_step(config, splits, num_steps=0)

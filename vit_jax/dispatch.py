@@ -18,6 +18,7 @@ from vit_jax import steps
 from vit_jax.errors import UserError
 from vit_jax.experiment import Experiment, Plan
 from vit_jax.feed import NUM_WAITING, Feed
+from vit_jax.models.convolution import compiler_options
 
 # On an accelerator: enough to hide the host, and few enough for signals to be answered
 # soon.
@@ -89,6 +90,7 @@ def compile_steps(
         functools.partial(steps.train_steps, train_step=experiment.train_step),
         out_shardings=(shardings, whole),
         donate_argnums=0,
+        compiler_options=compiler_options(),
     )
     lr_scale = jax.ShapeDtypeStruct((), jnp.float32, sharding=whole)
     compiled = {}

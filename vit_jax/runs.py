@@ -20,6 +20,7 @@ from vit_jax.config import make_config
 from vit_jax.data import batches
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
+from vit_jax.models.convolution import compiler_options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Run:
             )
             return jax.nn.softmax(logits / temperature)
 
-        return jax.jit(probabilities)
+        return jax.jit(probabilities, compiler_options=compiler_options())
 
     def predict(
         self,

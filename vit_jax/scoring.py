@@ -15,6 +15,7 @@ from vit_jax import data, steps
 from vit_jax import mesh as meshes
 from vit_jax.data import batches
 from vit_jax.metrics import classification, roc
+from vit_jax.models.convolution import compiler_options
 
 
 def make_eval_step(
@@ -26,7 +27,12 @@ def make_eval_step(
     """
     step = functools.partial(steps.eval_step, model=model, normalize=normalize)
     whole, parts = meshes.replicated(mesh), meshes.split_batch(mesh)
-    return jax.jit(step, in_shardings=(None, parts), out_shardings=whole)
+    return jax.jit(
+        step,
+        in_shardings=(None, parts),
+        out_shardings=whole,
+        compiler_options=compiler_options(),
+    )
 
 
 def score_split(

@@ -1,4 +1,4 @@
-"""A convolution whose gradients suit a CPU's caches."""
+"""Convolutions that keep all cores of a CPU busy."""
 
 import functools
 from collections.abc import Callable
@@ -8,8 +8,32 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# Examples whose gradients are taken together: of 16, 32 and 128 the best for ResNet-18.
-_CHUNK_SIZE = 32
+# Examples whose gradients are taken together: of 16, 32, 64 and 128 the best for
+# ResNet-18.
+_CHUNK_SIZE = 16
+
+# What XLA leaves to YNNPACK on a CPU. By default also convolutions.
+_YNN_OPTION = "xla_cpu_experimental_ynn_fusion_type"
+_YNN_FUSIONS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+
+
+@functools.cache
+def compiler_options() -> dict[str, str]:
+    """`compiler_options` of `jax.jit` for a whole model on this machine.
+
+    On a CPU they keep convolutions from YNNPACK (JAX 0.10), which runs one of 32x32
+    pixels and 64 channels on a single core: a step of ResNet-18 on two cores takes 0.8
+    times as long without it (experiments/benchmarks). Elsewhere, and with an XLA that
+    has no such option, there are none.
+    """
+    if jax.default_backend() != "cpu":
+        return {}
+    options = {_YNN_OPTION: _YNN_FUSIONS}
+    try:
+        jax.jit(lambda: jnp.zeros(()), compiler_options=options).lower().compile()
+    except jax.errors.JaxRuntimeError:
+        return {}
+    return options
 
 
 def convolution() -> Callable[..., Array]:
@@ -31,9 +55,10 @@ def by_chunks(
 ) -> Float[Array, "batch rows_out columns_out channels_out"]:
     """`jax.lax.conv_general_dilated`, with the kernel's gradient summed over chunks.
 
-    XLA (JAX 0.10) takes that gradient as a convolution over all examples at once, which
-    makes ResNet-18's step in batches of 128 a third longer (experiments/benchmarks).
-    Has no forward-mode derivative.
+    XLA (JAX 0.10) takes that gradient as one convolution whose window is the whole
+    image and whose channels are the examples, which is slower the more there are:
+    ResNet-18's step in batches of 128 would take a sixth longer
+    (experiments/benchmarks). Has no forward-mode derivative.
     """
 
     def plain(x, kernel):
