@@ -5,8 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.models import ResNet, init_variables
-from vit_jax.models.convolution import by_chunks, compiler_options, convolution
+from vit_jax.models import ResNet, init_variables, winograd
+from vit_jax.models.convolution import (
+    by_chunks,
+    compiler_options,
+    convolution,
+    on_cpu,
+)
 
 EPSILON, MOMENTUM = 1e-5, 0.9
 
@@ -160,22 +165,20 @@ def test_initial_values():
     np.testing.assert_array_equal(variables["batch_stats"]["stem_norm"]["var"], 1)
 
 
-@pytest.mark.parametrize(
-    "stride, dtype, tolerance",
-    [(1, np.float32, 1e-5), (2, np.float32, 1e-5), (1, jnp.bfloat16, 0.02)],
-)
-def test_gradients_by_chunks_are_the_gradients(stride, dtype, tolerance):
-    keys = jax.random.split(jax.random.key(0), 3)
-    # Two networks side by side, as in a sweep; some chunks and a rest.
-    x = jax.random.normal(keys[0], (2, 70, 6, 6, 3), dtype)
-    kernel = jax.random.normal(keys[1], (2, 3, 3, 3, 4), dtype)
-    shape = (2, 70, 6 // stride, 6 // stride, 4)
-    weights = jax.random.normal(keys[2], shape, dtype)
+def assert_gradients_agree(convolve, x, kernel, stride, tolerance):
+    """That values and gradients are those of `jax.lax.conv_general_dilated`.
+
+    Of two networks side by side, as in a sweep: everything has one more axis in front.
+    """
+    sides = [side // stride for side in x.shape[2:4]]
+    shape = (*x.shape[:2], *sides, kernel.shape[-1])
+    weights = jax.random.normal(jax.random.key(2), shape, x.dtype)
+    pad = kernel.shape[1] // 2
 
     def value_and_gradients(convolve):
         def loss(x, kernel, weights):
             y = convolve(
-                x, kernel, (stride, stride), ((1, 1), (1, 1)),
+                x, kernel, (stride, stride), [(pad, pad), (pad, pad)],
                 dimension_numbers=("NHWC", "HWIO", "NHWC"),
             )  # fmt: skip
             return (weights * y**2).sum(dtype=jnp.float32)
@@ -191,9 +194,63 @@ def test_gradients_by_chunks_are_the_gradients(stride, dtype, tolerance):
 
     jax.tree.map(
         check,
-        value_and_gradients(by_chunks),
+        value_and_gradients(convolve),
         value_and_gradients(jax.lax.conv_general_dilated),
     )
+
+
+@pytest.mark.parametrize(
+    "stride, dtype, tolerance",
+    [(1, np.float32, 1e-5), (2, np.float32, 1e-5), (1, jnp.bfloat16, 0.02)],
+)
+def test_gradients_by_chunks_are_the_gradients(stride, dtype, tolerance):
+    # Some chunks and a rest.
+    x = jax.random.normal(jax.random.key(0), (2, 70, 6, 6, 3), dtype)
+    kernel = jax.random.normal(jax.random.key(1), (2, 3, 3, 3, 4), dtype)
+    assert_gradients_agree(by_chunks, x, kernel, stride, tolerance)
+
+
+@pytest.mark.parametrize("sides", [(4, 4), (12, 8)])
+def test_winograds_algorithm_is_a_convolution(sides):
+    x = jax.random.normal(jax.random.key(0), (2, 3, *sides, 5))
+    kernel = jax.random.normal(jax.random.key(1), (2, 3, 3, 5, 7))
+    exact = numpy_conv(np.float64(x[0]), np.float64(kernel[0]), stride=1)
+    y = winograd.convolve(x[0], kernel[0])
+    assert np.abs(y - exact).max() < 1e-5 * np.abs(exact).max()
+
+    def convolve(x, kernel, *arguments, **options):
+        return winograd.convolve(x, kernel)
+
+    assert_gradients_agree(convolve, x, kernel, 1, 2e-5)
+
+
+@pytest.mark.parametrize(
+    "side, kernel_side, stride, channels, dtype, fast",
+    [
+        (4, 3, 1, (128, 130), np.float32, True),
+        (4, 3, 1, (128, 64), np.float32, False),
+        (6, 3, 1, (128, 128), np.float32, False),
+        (4, 3, 2, (128, 128), np.float32, False),
+        (4, 1, 1, (128, 128), np.float32, False),
+        (4, 3, 1, (128, 128), jnp.bfloat16, False),
+    ],
+)
+def test_a_cpu_convolves_by_winograd_where_it_can(
+    side, kernel_side, stride, channels, dtype, fast, monkeypatch
+):
+    calls, original = [], winograd.convolve
+
+    def counted(x, kernel):
+        calls.append(x.shape)
+        return original(x, kernel)
+
+    monkeypatch.setattr(winograd, "convolve", counted)
+    x = jax.random.normal(jax.random.key(0), (2, 2, side, side, channels[0]), dtype)
+    shape = (2, kernel_side, kernel_side, *channels)
+    kernel = jax.random.normal(jax.random.key(1), shape, dtype)
+    tolerance = 0.03 if dtype == jnp.bfloat16 else 2e-5
+    assert_gradients_agree(on_cpu, x, kernel, stride, tolerance)
+    assert bool(calls) == fast
 
 
 def test_a_single_cpu_takes_gradients_by_chunks(monkeypatch):

@@ -1,16 +1,22 @@
-"""Convolutions that keep all cores of a CPU busy."""
+"""Convolutions as a CPU computes them fastest."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from vit_jax.models import winograd
+
 # Examples whose gradients are taken together: of 16, 32, 64 and 128 the best for
 # ResNet-18.
 _CHUNK_SIZE = 16
+
+# With so many channels in and out, Winograd's algorithm is faster: its transforms then
+# cost little beside its products.
+_MIN_CHANNELS = 128
 
 # What XLA leaves to YNNPACK on a CPU. By default also convolutions.
 _YNN_OPTION = "xla_cpu_experimental_ynn_fusion_type"
@@ -39,12 +45,37 @@ def compiler_options() -> dict[str, str]:
 def convolution() -> Callable[..., Array]:
     """What `nn.Conv` should compute with in training on this machine.
 
-    On a single CPU `by_chunks`. Not on several devices, which would have to exchange
+    On a single CPU `on_cpu`. Not on several devices, which would have to exchange
     examples for it.
     """
     if jax.default_backend() == "cpu" and jax.device_count() == 1:
-        return by_chunks
+        return on_cpu
     return jax.lax.conv_general_dilated
+
+
+def on_cpu(
+    x: Float[Array, "batch height width channels"],
+    kernel: Float[Array, "rows columns channels_in channels_out"],
+    window_strides: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    **options: Any,
+) -> Float[Array, "batch rows_out columns_out channels_out"]:
+    """`jax.lax.conv_general_dilated`, without groups or dilation.
+
+    By `winograd.convolve` where that applies and is faster, else `by_chunks`.
+    ResNet-18's step takes 0.7 times as long for it (experiments/benchmarks). Has no
+    forward-mode derivative.
+    """
+    ones = ((1, 1), (1, 1))
+    if (
+        kernel.shape[:2] == (3, 3)
+        and (tuple(window_strides), tuple(padding)) == ((1, 1), ones)
+        and all(side % winograd.TILE == 0 for side in x.shape[1:3])
+        and min(kernel.shape[2:]) >= _MIN_CHANNELS
+        and x.dtype == jnp.float32
+    ):
+        return winograd.convolve(x, kernel)
+    return by_chunks(x, kernel, window_strides, padding, **options)
 
 
 def by_chunks(
