@@ -9,6 +9,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from vit_jax.models.dropout import Dropout
+from vit_jax.models.products import flat_dot_general
 
 # Of every weight of the ViT but its stem's. Truncated at two deviations.
 KERNEL_INIT = nn.initializers.truncated_normal(0.02)
@@ -55,11 +56,13 @@ class SelfAttention(nn.Module):
         head_width = width // self.num_heads
         qkv_init, out_init = self._kernel_inits(width)
 
-        qkv = nn.DenseGeneral(
+        dense = functools.partial(
+            nn.DenseGeneral, dtype=self.dtype, dot_general=flat_dot_general
+        )
+        qkv = dense(
             (3, self.num_heads, head_width),
             use_bias=self.qkv_bias,
             kernel_init=qkv_init,
-            dtype=self.dtype,
             name="qkv",
         )(tokens)
         query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
@@ -74,16 +77,17 @@ class SelfAttention(nn.Module):
             mixed = self._attend_plainly(query, key, value, train)
         else:
             mixed = attend(query, key, value, implementation=self.implementation)
-        mixed = nn.DenseGeneral(
-            width, axis=(-2, -1), kernel_init=out_init, dtype=self.dtype, name="out"
-        )(mixed)
+        mixed = dense(width, axis=(-2, -1), kernel_init=out_init, name="out")(mixed)
         return Dropout(self.dropout, deterministic=not train)(mixed)
 
     def _attend_plainly(self, query, key, value, train):
-        num_tokens, head_width = query.shape[1], query.shape[-1]
+        # Once, or XLA (JAX 0.10) puts the heads before the tokens for each product on a
+        # CPU, forward and backward.
+        query, key, value = (x.swapaxes(1, 2) for x in (query, key, value))
+        num_tokens, head_width = query.shape[2:]
         # Logits and softmax are float32 whatever the dtype of the products' operands.
         logits = jnp.einsum(
-            "bqhd,bkhd->bhqk", query, key, preferred_element_type=jnp.float32
+            "bhqd,bhkd->bhqk", query, key, preferred_element_type=jnp.float32
         )
         if self.local_attention:
             factor = self.param(
@@ -101,7 +105,8 @@ class SelfAttention(nn.Module):
         self.sow("intermediates", "attention", weights)
 
         weights = Dropout(self.attention_dropout, deterministic=not train)(weights)
-        return jnp.einsum("bhqk,bkhd->bqhd", weights.astype(self.dtype), value)
+        mixed = jnp.einsum("bhqk,bhkd->bhqd", weights.astype(self.dtype), value)
+        return mixed.swapaxes(1, 2)
 
     def _kernel_inits(self, width: int):
         if self.attention_init != "mimetic" or not self.is_initializing():

@@ -6,6 +6,8 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from vit_jax.models.products import flat_dot_general
+
 # Variance 1 / (3 fan_in): the spread that PyTorch gives a patch projection by default,
 # which keeps the tokens well above the positions that are added to them.
 PROJECTION_INIT = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
@@ -112,7 +114,11 @@ class ShiftedPatchStem(nn.Module):
         x = x.reshape(batch, rows, columns, side * side * channels)
         x = nn.LayerNorm(self.norm_eps, self.dtype, name="norm")(x)
         return nn.Dense(
-            self.width, kernel_init=PROJECTION_INIT, dtype=self.dtype, name="projection"
+            self.width,
+            kernel_init=PROJECTION_INIT,
+            dtype=self.dtype,
+            dot_general=flat_dot_general,
+            name="projection",
         )(x)
 
 

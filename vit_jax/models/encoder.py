@@ -1,5 +1,6 @@
 """The Transformer encoder block and its parts."""
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -11,6 +12,7 @@ from jaxtyping import Array, Float
 
 from vit_jax.models.attention import KERNEL_INIT, SelfAttention
 from vit_jax.models.dropout import Dropout
+from vit_jax.models.products import flat_dot_general
 
 
 @jax.custom_jvp
@@ -59,14 +61,16 @@ class Mlp(nn.Module):
     def __call__(
         self, tokens: Float[Array, "batch tokens width"], *, train: bool
     ) -> Float[Array, "batch tokens width"]:
-        x = nn.Dense(
-            self.hidden_width, dtype=self.dtype, kernel_init=KERNEL_INIT, name="hidden"
-        )(tokens)
+        dense = functools.partial(
+            nn.Dense,
+            dtype=self.dtype,
+            kernel_init=KERNEL_INIT,
+            dot_general=flat_dot_general,
+        )
+        x = dense(self.hidden_width, name="hidden")(tokens)
         x = ACTIVATIONS[self.activation](x)
         x = Dropout(self.dropout, deterministic=not train)(x)
-        x = nn.Dense(
-            tokens.shape[-1], dtype=self.dtype, kernel_init=KERNEL_INIT, name="out"
-        )(x)
+        x = dense(tokens.shape[-1], name="out")(x)
         return Dropout(self.dropout, deterministic=not train)(x)
 
 
