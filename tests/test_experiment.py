@@ -1,5 +1,6 @@
 """From a config to an experiment: the plan, the summary, and what does not fit."""
 
+import jax
 import pytest
 
 from vit_jax import data, models
@@ -39,6 +40,25 @@ def test_what_does_not_fit_is_refused_before_compiling(
 def test_batches_are_checked_against_devices_and_slices(tiny_config, splits):
     with pytest.raises(UserError, match=r"batch_size is 16.*24"):
         make_experiment(tiny_config(num_devices=3, optim__accumulate_steps=8), splits)
+
+
+def test_a_single_cpu_slices_large_batches_of_a_vit(tiny_config, splits, monkeypatch):
+    def slices(**settings):
+        built = make_experiment(tiny_config(**settings), splits)
+        return built.config.optim.accumulate_steps
+
+    monkeypatch.setattr("vit_jax.experiment._MIN_SLICE_MACS", 1)
+    assert slices(batch_size=32) == 1  # of eight devices
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    assert slices(batch_size=32) == 4
+    assert slices(batch_size=34) == 2
+    assert slices(batch_size=32, optim__accumulate_steps=1) == 1
+    resnet = dict.fromkeys(("patch_size", "depth", "num_heads"), None)
+    resnet = {f"model__{key}": value for key, value in resnet.items()}
+    assert slices(batch_size=32, model__name="resnet18", **resnet) == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    assert slices(batch_size=32) == 1  # of a model this small
 
 
 def test_a_plan_counts_in_steps(tiny_config):

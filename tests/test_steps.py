@@ -91,10 +91,13 @@ def test_each_step_draws_anew(tiny_config, splits):
 def test_accumulation_gives_the_gradient_of_the_whole_batch(
     tiny_config, splits, slices
 ):
-    plain = functools.partial(tiny_config, augment__crop="none", optim__clip_norm=1.0)
-    whole, metrics = one_step(plain(), splits, num_steps=2)
+    # Each image is mixed with one of the whole batch, and by the same draw.
+    mixed = functools.partial(
+        tiny_config, augment__mixup_alpha=0.8, optim__clip_norm=1.0
+    )
+    whole, metrics = one_step(mixed(), splits, num_steps=2)
     sliced, sliced_metrics = one_step(
-        plain(optim__accumulate_steps=slices), splits, num_steps=2
+        mixed(optim__accumulate_steps=slices), splits, num_steps=2
     )
     assert sliced_metrics == pytest.approx(metrics, rel=1e-4)
     assert_close(whole.params, sliced.params, rtol=1e-3, atol=1e-5)

@@ -173,8 +173,8 @@ def mean_gradients(
 
     Args:
       batch, root_key: see `train_step`.
-      accumulate_steps: the batch is computed in that many slices, one after another,
-        and their gradients are averaged. Only BatchNorm and mixing see the slices.
+      accumulate_steps: the augmented batch is computed in that many slices, one after
+        another, and their gradients are averaged. Only BatchNorm sees the slices.
       unroll: write the slices out instead of looping. On CPU XLA (JAX 0.10) runs a
         convolution inside a loop some 40 times slower, even a loop of one turn.
     """
@@ -185,35 +185,36 @@ def mean_gradients(
     def add_slice(carry, inputs):
         batch_stats, *sums = carry
         part, index = inputs
-        images, targets = augment(
-            key_of("augment", index),
-            part["images"],
-            part["labels"],
-            step=state.step,
-            epochs=part["epochs"],
-            indices=part["indices"],
-        )
         (_, (metrics, batch_stats)), grads = jax.value_and_grad(_loss, has_aux=True)(
-            state.params, batch_stats, images, targets, key_of("dropout", index), model
+            state.params, batch_stats, *part, key_of("dropout", index), model
         )
         return (batch_stats, *jax.tree.map(jnp.add, sums, [grads, metrics])), None
 
+    augmented = augment(
+        key_of("augment", 0),
+        batch["images"],
+        batch["labels"],
+        step=state.step,
+        epochs=batch["epochs"],
+        indices=batch["indices"],
+    )
     # Interleaved slices keep each device's share of the batch on that device.
     slices = jax.tree.map(
-        lambda x: x.reshape(-1, accumulate_steps, *x.shape[1:]).swapaxes(0, 1), batch
+        lambda x: x.reshape(-1, accumulate_steps, *x.shape[1:]).swapaxes(0, 1),
+        augmented,
     )
     zeros = {"loss": jnp.zeros(()), "accuracy": jnp.zeros(())}
     carry = (state.batch_stats, jax.tree.map(jnp.zeros_like, state.params), zeros)
     if unroll or accumulate_steps == 1:
         for i in range(accumulate_steps):
-            part = jax.tree.map(lambda x, i=i: x[i], slices)
+            images, targets = jax.tree.map(lambda x, i=i: x[i], slices)
             if i:
                 # Nothing else would make a slice wait for the one before, and all
                 # activations be in memory at once. XLA drops optimization barriers on
                 # a CPU, but cannot know that this is zero.
                 zero = jnp.minimum(carry[-1]["accuracy"], 0)
-                part["images"] += zero.astype(part["images"].dtype)
-            carry, _ = add_slice(carry, (part, i))
+                images += zero.astype(images.dtype)
+            carry, _ = add_slice(carry, ((images, targets), i))
     else:
         indices = jnp.arange(accumulate_steps)
         carry, _ = jax.lax.scan(add_slice, carry, (slices, indices))
