@@ -278,6 +278,22 @@ def test_a_single_cpu_takes_gradients_by_chunks(monkeypatch):
     assert count_convolutions(train=False) == before
 
 
+def test_a_single_cpu_trains_wide_layers_by_winograd(monkeypatch):
+    model = ResNet(num_classes=5, stage_sizes=(1,), width=128)
+    images = jnp.zeros((2, 8, 8, 3))
+    variables = init_variables(model, jax.random.key(0), images.shape[1:])
+
+    def num_convolutions(train):
+        def logits(variables):
+            return model.apply(variables, images, train=train, mutable=["batch_stats"])
+
+        return str(jax.make_jaxpr(logits)(variables)).count("conv_general_dilated[")
+
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    assert num_convolutions(train=True) == 1  # Of the image's three channels.
+    assert num_convolutions(train=False) == 3
+
+
 def test_options_for_convolutions_are_this_machines(monkeypatch):
     x, kernel = jnp.ones((8, 8, 8, 16)), jnp.ones((3, 3, 16, 16))
 

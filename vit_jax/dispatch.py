@@ -111,13 +111,12 @@ def _require_memory(compiled: Any, experiment: Experiment, fed_bytes: int) -> No
     waiting = NUM_WAITING * fed_bytes // experiment.mesh.size
     needed = sizes.temp_size_in_bytes + max(0, new) + waiting
     if needed > free:
-        raise _out_of_memory(experiment.config, experiment.mesh.size, needed, free)
+        raise _out_of_memory(experiment, needed, free)
 
 
-def _out_of_memory(
-    config: ConfigDict, num_devices: int, needed: int, free: int
-) -> UserError:
-    share, slices = free / needed, config.optim.accumulate_steps
+def _out_of_memory(experiment: Experiment, needed: int, free: int) -> UserError:
+    config, num_devices = experiment.config, experiment.mesh.size
+    share, slices = free / needed, experiment.num_slices
     smaller = int(config.batch_size * share) // (num_devices * slices)
     advice = ["a smaller model"]
     if smaller:

@@ -70,6 +70,7 @@ class Experiment:
       config: complete: the model's and the dataset's own values are filled in.
       splits: "train", "val", "test" and, where asked for, "subset_test".
       mesh: the devices.
+      num_slices: a batch is computed in that many, one after another.
       root_key: the run's only random key.
       init_state: () -> the state before the first step, on the mesh.
       train_step: (state, batch, root_key, lr_scale) -> (state, metrics); takes a batch
@@ -82,6 +83,7 @@ class Experiment:
     plan: Plan
     mesh: Mesh
     model: nn.Module
+    num_slices: int
     root_key: Array
     init_state: Callable[[], steps.TrainState]
     train_step: Callable
@@ -111,33 +113,24 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
     mean, std = data.normalization(config.data, train)
     set_value(config, "data.mean", mean)
     set_value(config, "data.std", std)
-    if not config.optim.accumulate_steps:
-        slices = _num_slices(_make_model(config, train), train, config.batch_size)
-        set_value(config, "optim.accumulate_steps", slices)
     return config
 
 
-def _make_model(config: ConfigDict, train: data.Dataset) -> nn.Module:
-    """The model of a config whose dtype is resolved, for these images and classes."""
-    return models.make_model(
-        config.model,
-        num_classes=len(train.class_names),
-        image_shape=train.images.shape[1:],
-        dtype=config.model.dtype,
-    )
+def _num_slices(
+    config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
+) -> int:
+    """Slices a batch is computed in: the setting, or what a single CPU is fastest with.
 
-
-def _num_slices(model: nn.Module, train: data.Dataset, batch_size: int) -> int:
-    """Slices of a batch, one after another, that this machine trains fastest with.
-
-    Several on a single CPU, whose caches then hold a slice's activations: ViT-Tiny's
-    step takes 0.8 to 0.9 times as long in four (experiments/benchmarks). Not where
-    BatchNorm would see them, or where compiling them takes longer than they save.
+    Its caches then hold a slice's activations: ViT-Tiny's step takes 0.8 to 0.9 times
+    as long in four (experiments/benchmarks). Not where BatchNorm would see them, or
+    where compiling them takes longer than they save. Being this machine's, the number
+    is no setting, and a run may go on with another one elsewhere.
     """
+    asked, batch_size = config.optim.accumulate_steps, config.batch_size
     alone_on_cpu = jax.default_backend() == "cpu" and jax.device_count() == 1
-    if not alone_on_cpu or not isinstance(model, models.ViT):
-        return 1
-    macs = batch_size * models.count_macs(model, train.images.shape[1:])
+    if asked > 1 or not alone_on_cpu or not isinstance(model, models.ViT):
+        return asked
+    macs = batch_size * models.count_macs(model, image_shape)
     sizes = [n for n in (2, 4) if not batch_size % n and macs >= n * _MIN_SLICE_MACS]
     return max(sizes, default=1)
 
@@ -156,7 +149,13 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         config.batch_size, mesh.size * config.optim.accumulate_steps
     )
     plan = make_plan(config, len(train.images))
-    model = _make_model(config, train)
+    model = models.make_model(
+        config.model,
+        num_classes=num_classes,
+        image_shape=image_shape,
+        dtype=config.model.dtype,
+    )
+    num_slices = _num_slices(config, model, image_shape)
     schedule = optim.make_schedule(
         config.schedule,
         peak=config.optim.learning_rate,
@@ -181,6 +180,7 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         plan=plan,
         mesh=mesh,
         model=model,
+        num_slices=num_slices,
         root_key=root_key,
         init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
         train_step=functools.partial(
@@ -189,7 +189,7 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
             optimizer=optimizer,
             schedule=schedule,
             augment=make_augment(config, plan, num_classes, config.seed),
-            accumulate_steps=config.optim.accumulate_steps,
+            accumulate_steps=num_slices,
             ema_decay=config.optim.ema_decay,
             unroll=jax.default_backend() == "cpu",
         ),

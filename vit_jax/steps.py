@@ -174,7 +174,8 @@ def mean_gradients(
     Args:
       batch, root_key: see `train_step`.
       accumulate_steps: the augmented batch is computed in that many slices, one after
-        another, and their gradients are averaged. Only BatchNorm sees the slices.
+        another, and their gradients are averaged. BatchNorm sees the slices, and each
+        has a dropout key of its own.
       unroll: write the slices out instead of looping. On CPU XLA (JAX 0.10) runs a
         convolution inside a loop some 40 times slower, even a loop of one turn.
     """

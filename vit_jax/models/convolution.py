@@ -66,10 +66,9 @@ def on_cpu(
     ResNet-18's step takes 0.7 times as long for it (experiments/benchmarks). Has no
     forward-mode derivative.
     """
-    ones = ((1, 1), (1, 1))
     if (
         kernel.shape[:2] == (3, 3)
-        and (tuple(window_strides), tuple(padding)) == ((1, 1), ones)
+        and (tuple(window_strides), tuple(padding)) == ((1, 1), ((1, 1), (1, 1)))
         and all(side % winograd.TILE == 0 for side in x.shape[1:3])
         and min(kernel.shape[2:]) >= _MIN_CHANNELS
         and x.dtype == jnp.float32
