@@ -4,14 +4,20 @@
     python -m vit_jax.main --config=configs/vit_128x6.py:sinusoidal \\
         --workdir=runs/vit_128x6_sinusoidal
 
-Reported: learned 65%, sinusoidal 70.50%; but there attention ran across the batch
-instead of across the tokens, which ours does not repeat.
-Ours: not measured at full length yet.
+Reported: learned 65%, sinusoidal 70.50%, of the last epoch, with all 50,000 images and
+nothing selected; --config.data.validation=0 --config.data.select_on=nothing does so,
+too. In the study attention ran across the batch instead of across the tokens, which
+ours does not repeat.
+Ours: not measured at full length.
+
+The study's: patches of 4 pixels, width 128, 6 layers, 8 heads, MLP 512 with GELU,
+dropout 0.1, PyTorch's encoder layer and initialisation, class token and positions from
+N(0, 1), Adam, batches of 64.
+Ours where the study is silent: a constant rate of 3e-4, 50 epochs, no augmentation,
+CIFAR-10's own mean and standard deviation, the sinusoids' form (one dimension, base
+10,000), and layers that start independently of each other.
 
 `experiments.search --study=vit_128x6` varies patches, depth, heads and positions.
-
-The original names neither learning rate nor length nor any augmentation: here a
-constant 3e-4 for 50 epochs and none.
 """
 
 from ml_collections import ConfigDict

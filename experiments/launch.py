@@ -27,7 +27,6 @@ from vit_jax.config import (
     check_config,
     flatten,
     load_config_file,
-    make_config,
 )
 from vit_jax.errors import UserError
 from vit_jax.folder import FREE_SETTINGS, RunFolder
@@ -175,7 +174,7 @@ class Jobs:
             folder.write("job", {"requested": requested, "wall_seconds": 0.0})
             return
         # Settings that came after that run have had their defaults in it.
-        before = _by_key(make_config(folder.read("job")["requested"]))
+        before = _by_key(read_saved_config(folder.read("job")["requested"]))
         different = sorted(
             key
             for key in requested.keys() | before.keys()

@@ -152,10 +152,10 @@ def check_sweep(config: ConfigDict) -> None:
       UserError: names the setting.
     """
     check_config(config)
-    if config.data.validation == "test":
+    if config.data.select_on != "val":
         raise UserError(
-            "config.data.validation is 'test', but a sweep chooses on images held out; "
-            "give their number."
+            f"config.data.select_on is {config.data.select_on}, but a sweep chooses on "
+            "images held out; set it to val."
         )
     if config.schedule.name == "plateau":
         raise UserError(

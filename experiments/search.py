@@ -85,10 +85,10 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _check(search: Search, arms: Sequence[Job]) -> None:
-    if any(job.requested()["data.validation"] == "test" for job in arms):
+    if any(job.requested()["data.select_on"] != "val" for job in arms):
         raise UserError(
-            "config.data.validation is 'test', but settings are chosen on images held "
-            "out; give a number."
+            "config.data.select_on is not val, but settings are chosen on images held "
+            "out; leave it as it is."
         )
     options = search.options
     if options.final and search.study.equal_time and options.parallel > 1:

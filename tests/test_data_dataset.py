@@ -100,7 +100,7 @@ def test_hold_out_follows_the_sizes_of_the_classes():
 
 def test_validation_on_the_test_split():
     splits = {"train": make_dataset([20, 20]), "test": make_dataset([4, 4])}
-    parts = hold_out(splits, validation="test")
+    parts = hold_out(splits, validation=0, select_on="test")
     assert parts["val"] is parts["test"] is splits["test"]
     assert parts["train"] is splits["train"]
 
@@ -109,7 +109,7 @@ def test_a_validation_split_of_the_data_is_used():
     splits = {n: make_dataset([20, 20]) for n in ("train", "val", "test")}
     parts = hold_out(splits, validation=5000)
     assert all(parts[name] is splits[name] for name in splits)
-    assert hold_out(splits, validation="test")["val"] is splits["test"]
+    assert hold_out(splits, validation=0, select_on="test")["val"] is splits["test"]
 
 
 @pytest.mark.parametrize(
@@ -131,15 +131,27 @@ def test_hold_out_of_more_than_there_is(settings):
 def test_hold_out_of_a_class_without_images():
     splits = {"train": make_dataset([20, 0]), "test": make_dataset([4, 4])}
     with pytest.raises(UserError, match=r'"class_1" has 0 training images'):
-        hold_out(splits, validation="test")
+        hold_out(splits, validation=0, select_on="test")
 
 
 def test_hold_out_refuses_a_contradiction():
     splits = {n: make_dataset([20, 20]) for n in ("train", "val", "test")}
-    with pytest.raises(UserError, match=r'val_per_class is 5.*validation is "test"'):
-        hold_out(splits, validation="test", val_per_class=5)
+    with pytest.raises(UserError, match=r"select_on is test, but .*val_per_class"):
+        hold_out(splits, validation=0, select_on="test", val_per_class=5)
     with pytest.raises(UserError, match=r"val_per_class is 5.*own validation split"):
         hold_out(splits, validation=10, val_per_class=5)
+
+
+def test_nothing_held_out():
+    splits = {"train": make_dataset([20, 20]), "test": make_dataset([4, 4])}
+    parts = hold_out(splits, validation=0, select_on="nothing")
+    assert list(parts) == ["train", "test"] and parts["train"] is splits["train"]
+    held = hold_out(splits, validation=4, select_on="nothing")
+    assert len(held["val"]) == 4, "nothing selects on it, but it is evaluated"
+    with pytest.raises(UserError, match=r"select_on is val, but .*validation is 0"):
+        hold_out(splits, validation=0)
+    with pytest.raises(UserError, match=r"select_on is test, but .*validation holds"):
+        hold_out(splits, validation=4, select_on="test")
 
 
 def test_data_without_a_test_split():

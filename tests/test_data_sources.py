@@ -49,7 +49,7 @@ def test_the_test_split_of_digits_is_fixed(settings):
 
 
 def test_every_setting_of_the_hold_out_is_passed_on():
-    splits = data.load(make_settings(validation="test"))
+    splits = data.load(make_settings(validation=0, select_on="test"))
     assert splits["val"] is splits["test"]
     settings = make_settings(
         val_per_class=20, train_per_class=50, subset_test_per_class=30
@@ -83,7 +83,9 @@ def test_splits_of_different_shapes(tmp_path):
             folder = tmp_path / split / name
             folder.mkdir(parents=True)
             Image.new("RGB", (size, size)).save(folder / "0.png")
-    settings = make_settings(source="folder", dir=str(tmp_path), validation="test")
+    settings = make_settings(
+        source="folder", dir=str(tmp_path), validation=0, select_on="test"
+    )
     with pytest.raises(UserError, match=r"test split.*\[9, 9, 3\].*train.*\[8, 8, 3\]"):
         data.load(settings)
     settings.image_size = 4

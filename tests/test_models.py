@@ -224,8 +224,6 @@ def test_every_model_setting_of_the_config_is_a_field():
         ({"name": "vit", "width": 90, "position_embedding": "sinusoidal_2d"},
          ["width is 90", "by 4", "92"]),
         ({"name": "vit", "stem_channels": (64,)}, ["stem_channels", "stem=conv"]),
-        ({"name": "vit", "position_embedding": "none", "position_init": "zeros"},
-         ["position_init", "position_embedding=learned"]),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused(settings, words):

@@ -1,5 +1,6 @@
 """Schedules at their corners, the plateau rule, stopping, masks and optimizers."""
 
+import itertools
 import math
 
 import jax
@@ -76,7 +77,7 @@ def test_plateau_scale(losses, scale):
         ([0.5, 0.4, 0.5], 2, None, True),  # as good is not better
         ([0.5, 0.4, 0.6], 2, None, False),
         ([0.5, 0.9], 0, 0.9, True),
-        ([0.9, 0.5], 0, 0.9, False),
+        ([0.9, 0.5], 0, 0.9, True),  # the best so far counts
         ([0.5, math.nan, math.nan], 2, None, True),
     ],
 )
@@ -187,3 +188,45 @@ def test_muon_makes_block_updates_orthogonal(vit_params):
         assert np.median(values) > 0.65
     # AdamW has the rest: its first step has the size of the learning rate everywhere.
     np.testing.assert_allclose(np.abs(updates["head"]["kernel"]), 0.1, rtol=1e-4)
+
+
+def short_schedule(**settings):
+    config = make_config({"schedule": {"warmup": "0 epochs", **settings}}).schedule
+    return optim.make_schedule(config, peak=0.1, total_steps=25, steps_per_epoch=2.5)
+
+
+def test_a_cosine_stepped_once_an_epoch_is_pytorchs():
+    """CosineAnnealingLR(T_max=10): in epoch e, (1 + cos(pi e / 10)) / 2 of the peak."""
+    schedule = short_schedule(name="warmup_cosine", update_every="epoch")
+    rates = [float(schedule(step)) for step in range(25)]
+    starts = [0, 3, 5, 8, 10, 13, 15, 18, 20, 23, 25]  # The first step of each epoch.
+    for start, end in itertools.pairwise(starts):
+        expected = 0.05 * (1 + math.cos(math.pi * start / 25))
+        np.testing.assert_allclose(rates[start:end], expected, rtol=1e-5)
+    even = optim.make_schedule(
+        make_config({"schedule": {"warmup": 0, "update_every": "epoch"}}).schedule,
+        peak=0.1, total_steps=40, steps_per_epoch=4,
+    )  # fmt: skip
+    expected = [0.05 * (1 + math.cos(math.pi * (n // 4) / 10)) for n in range(40)]
+    np.testing.assert_allclose([float(even(n)) for n in range(40)], expected, rtol=1e-5)
+
+
+def test_milestones():
+    schedule = short_schedule(
+        name="milestones", milestone_epochs=(4, 8), milestone_scales=(0.5, 0.1)
+    )
+    rates = [float(schedule(step)) for step in (0, 9, 10, 19, 20, 24)]
+    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.01, 0.01], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"milestone_epochs": (1, 2), "milestone_scales": (0.5,)},
+        {"milestone_epochs": (2, 1), "milestone_scales": (0.5, 0.1)},
+    ],
+)
+def test_milestones_that_do_not_fit_are_refused(settings):
+    with pytest.raises(UserError, match="milestone_epochs is"):
+        short_schedule(name="milestones", **settings)

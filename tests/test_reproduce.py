@@ -7,21 +7,43 @@ import tarfile
 
 import pytest
 
-from experiments.reproduce import EXTRA_ROWS, ROWS, main, make_table
+from experiments.reproduce import EXTRA_ROWS, ROWS, main, make_table, protocol_settings
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 
 
 def test_every_row_is_a_config():
-    for config, reported in (ROWS | EXTRA_ROWS).values():
-        assert load_config_file(config).num_epochs >= 20
-        assert reported is None or 60 < reported < 95
+    for row in (ROWS | EXTRA_ROWS).values():
+        assert load_config_file(row.config).num_epochs >= 20
+        assert row.reported is None or 60 < row.reported < 95
+
+
+def test_each_studys_own_protocol():
+    """Two chose their epoch on the test split, two selected nothing."""
+    settings = {name: protocol_settings(row, "original") for name, row in ROWS.items()}
+    assert {s["data.validation"] for s in settings.values()} == {0}
+    chosen = {name: s["data.select_on"] for name, s in settings.items()}
+    assert chosen["vit_192x9"] == chosen["vit_192x12"] == "test"
+    assert chosen["vit_128x6"] == chosen["vit_256x6"] == "nothing"
+    assert protocol_settings(ROWS["vit_256x6"], "holdout") == {
+        "data.validation": 5000,
+        "data.select_on": "val",
+    }
+
+
+def test_seeds_start_at_the_studys_own(capsys, tmp_path):
+    arguments = ["--only=vit_192x9", "--seeds=2", "--protocols=original"]
+    main([f"--out={tmp_path}", "--dry_run", *arguments])
+    lines = capsys.readouterr().out.splitlines()
+    assert ["--config.seed=42" in lines[0], "--config.seed=43" in lines[1]] == [
+        True
+    ] * 2
 
 
 def test_patterns(capsys, tmp_path):
-    arguments = ["--only=vit_256x6*", "--seeds=1", "--protocols=val"]
+    arguments = ["--only=vit_256x6*", "--seeds=1", "--protocols=holdout"]
     main([f"--out={tmp_path}", "--dry_run", *arguments])
-    assert len(capsys.readouterr().out.splitlines()) == 7
+    assert len(capsys.readouterr().out.splitlines()) == 6
 
 
 def test_one_seed_of_everything_comes_first(capsys, tmp_path):
@@ -30,49 +52,51 @@ def test_one_seed_of_everything_comes_first(capsys, tmp_path):
     assert names == [
         f"{row}-{protocol}-s{seed}"
         for seed in (0, 1)
-        for protocol in ("test", "val")
+        for protocol in ("original", "holdout")
         for row in ("vit_256x6", "vit_128x6")
     ]
 
 
 def test_small(cifar10_dir, tmp_path):
     arguments = [f"--data={cifar10_dir}", f"--out={tmp_path}", "--small", "--seeds=1"]
-    arguments += ["--only=vit_256x6"]
+    arguments += ["--only=vit_256x6,vit_192x12"]
     assert main(arguments) == 0
     first = (tmp_path / "table.md").read_text()
     assert main([*arguments, "--report"]) == 0, "and again: nothing is left to train"
     assert (tmp_path / "table.md").read_text() == first
     with (tmp_path / "table.csv").open() as file:
-        runs = {run["protocol"]: run for run in csv.DictReader(file)}
-    results = {
-        protocol: json.loads(
-            (tmp_path / "runs" / f"vit_256x6-{protocol}-s0/results.json").read_text()
-        )
-        for protocol in ("test", "val")
-    }
-    for protocol, run in runs.items():
-        scored = results[protocol]
-        assert scored["selected_on"] == protocol
+        runs = {(run["row"], run["protocol"]): run for run in csv.DictReader(file)}
+    results = {}
+    for (row, protocol), run in runs.items():
+        name = f"{row}-{protocol}-s{run['seed']}"
+        scored = json.loads((tmp_path / "runs" / name / "results.json").read_text())
         assert float(run["test_accuracy"]) == scored["test"]["accuracy"]
         assert scored["test"]["num_examples"] == 10_000 and scored["num_steps"] == 6
-    assert results["val"]["val"]["num_examples"] == 5000
+        results[row, protocol] = scored
+    selected = {place: scored["selected_on"] for place, scored in results.items()}
+    assert selected == {
+        ("vit_256x6", "original"): "nothing", ("vit_192x12", "original"): "test",
+        ("vit_256x6", "holdout"): "val", ("vit_192x12", "holdout"): "val",
+    }  # fmt: skip
+    assert results["vit_256x6", "holdout"]["val"]["num_examples"] == 5000
+    last_epoch = results["vit_256x6", "original"]
+    assert last_epoch["val"] is None and last_epoch["best_step"] == 6
     # With both evaluations on the test split, the last is at most the best.
-    last = float(runs["test"]["last_accuracy"])
-    assert (
-        last <= float(runs["test"]["test_accuracy"])
-        and runs["val"]["last_accuracy"] == ""
-    )
-    (row,) = json.loads((tmp_path / "results.json").read_text())["rows"]
-    assert row["test"]["std"] is None, "one seed says nothing of its scatter"
-    assert row["falls_short"] and "**short**" in first and "2 of 2 runs" in first
+    last = {place: run["last_accuracy"] for place, run in runs.items()}
+    chosen = results["vit_192x12", "original"]["test"]["accuracy"]
+    assert float(last.pop(("vit_192x12", "original"))) <= chosen
+    assert set(last.values()) == {""}
+    row, _ = json.loads((tmp_path / "results.json").read_text())["rows"]
+    assert row["original"]["std"] is None, "one seed says nothing of its scatter"
+    assert row["falls_short"] and "**short**" in first and "4 of 4 runs" in first
     with tarfile.open(tmp_path / "reproduce.tar.gz") as tar:
         packed = set(tar.getnames())
     with tarfile.open(tmp_path / "figures.tar.gz") as tar:
         packed |= set(tar.getnames())
-    assert {"table.md", "runs/vit_256x6-val-s0/log.txt"} <= packed
+    assert {"table.md", "runs/vit_256x6-holdout-s0/log.txt"} <= packed
     for name in ("per_class.csv", "figures/confusion_matrix.png"):
-        assert f"runs/vit_256x6-val-s0/{name}" in packed
-        assert f"runs/vit_256x6-test-s0/{name}" not in packed
+        assert f"runs/vit_256x6-holdout-s0/{name}" in packed
+        assert f"runs/vit_256x6-original-s0/{name}" not in packed
 
 
 def run(row, protocol, accuracy, last=None, error=None):
@@ -85,20 +109,25 @@ def run(row, protocol, accuracy, last=None, error=None):
 
 def test_columns():
     runs = [
-        run("vit_256x6", "test", 0.76, 0.75), run("vit_256x6", "test", 0.78, 0.75),
-        run("vit_256x6", "val", 0.74),
-        run("vit_128x6", "test", 0.64, 0.64),
-        {"row": "vit_128x6", "protocol": "val", "seed": 0, "error": "exit status 1"},
+        run("vit_192x12", "original", 0.86, 0.85),
+        run("vit_192x12", "original", 0.88, 0.85),
+        run("vit_192x12", "holdout", 0.84),
+        run("vit_128x6", "original", 0.64),
+        {"row": "vit_128x6", "protocol": "holdout", "seed": 0, "error": "exit 1"},
     ]  # fmt: skip
     markdown, rows = make_table(runs)
     strong, weak = rows
-    assert strong["difference"] == pytest.approx(77 - 76.23)
-    assert not strong["falls_short"] and strong["val"]["n"] == 1
+    assert strong["difference"] == pytest.approx(87 - 86.70)
+    assert not strong["falls_short"] and strong["holdout"]["n"] == 1
     assert strong["won_by_selection"]["mean"] == pytest.approx(0.02)
     assert weak["difference"] == pytest.approx(-1) and weak["falls_short"]
-    assert weak["failed"] == 1 and weak["val"] is None
+    assert weak["failed"] == 1 and weak["holdout"] is None
+    assert weak["won_by_selection"] is None
     markdown = re.sub(r" +", " ", markdown)
-    assert "77.00 ± 1.41 (2) | +0.77 | 74.00 (1) | 2.00 ± 1.41 (2)" in markdown
+    assert (
+        "best on test | 87.00 ± 1.41 (2) | +0.30 | 84.00 (1) | 2.00 ± 1.41 (2)"
+        in markdown
+    )
     assert "-1.00 **short**" in markdown
 
 

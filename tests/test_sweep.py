@@ -92,7 +92,10 @@ def test_what_was_measured_is_kept(config, splits):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data__validation": "test"}, "chooses on images held out"),
+        (
+            {"data__validation": 0, "data__select_on": "test"},
+            "chooses on images held out",
+        ),
         ({"schedule__name": "plateau"}, "follows one run's losses"),
         ({"optim__learning_rate": 0.0}, "multiples of it"),
     ],

@@ -266,7 +266,7 @@ def test_mimetic_products():
 
 
 def test_mimetic_init_is_the_layers_own():
-    params, _ = attention_with(TOKENS, attention_init="mimetic")
+    params, _ = attention_with(TOKENS, mimetic_init=True)
     plain, _ = attention_with(TOKENS)
     assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, plain)
     product = np.einsum(

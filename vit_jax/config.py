@@ -75,6 +75,20 @@ def make_config(settings: Any) -> ConfigDict:
     return config
 
 
+def read_saved_config(settings: Any) -> ConfigDict:
+    """`make_config` of a run folder's config.json, of this version or an earlier one.
+
+    Earlier versions had data.validation="test" for what is select_on="test", and said
+    how a model starts by keys that do not matter once it has been trained.
+    """
+    saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
+    if saved.get("data", {}).get("validation") == "test":
+        saved["data"] |= {"validation": 0, "select_on": "test"}
+    for key in ("position_init", "attention_init"):
+        saved.get("model", {}).pop(key, None)
+    return make_config(saved)
+
+
 def load_config_file(path: str) -> ConfigDict:
     """Runs `get_config()` of "FILE.py" or `get_config("variant")` of "FILE.py:variant".
 

@@ -112,9 +112,10 @@ def _report_scores(
     others = {
         name: scored if splits[name] is scored.dataset else score(splits[name])
         for name in ("val", "train")
+        if name in splits
     }
     scores = {
-        **evaluation.compare_splits(scored, **others),
+        **evaluation.compare_splits(scored, others.get("val"), others["train"]),
         **score.describe_cost(scored.dataset),
     }
     if counts is not None:

@@ -58,16 +58,19 @@ class Scorer:
         return {**cost.describe_cost(self._run), "latency": latency}
 
 
-def compare_splits(scored: Scored, val: Scored, train: Scored) -> dict[str, Any]:
+def compare_splits(scored: Scored, val: Scored | None, train: Scored) -> dict[str, Any]:
     """Scores of a split that need the other splits as well, JSON-ready.
 
     Returns:
-      calibration: {"before", "after"} temperature scaling fitted on `val`, and
-        "fitted_on_itself": whether that is this very split, which flatters "after";
+      calibration: {"before", "after"} temperature scaling fitted on `val` (None: there
+        is none, and the temperature stays 1), and "fitted_on_itself": whether that is
+        this very split, which flatters "after";
       train_accuracy: without augmentation;
       generalization_gap: train_accuracy minus this split's.
     """
-    temperature = calibration.fit_temperature(val.logits, val.dataset.labels)
+    temperature = 1.0
+    if val is not None:
+        temperature = calibration.fit_temperature(val.logits, val.dataset.labels)
     labels = scored.dataset.labels
     gap = train.accuracy - scored.accuracy
     after = calibration.summarize(scored.logits, labels, temperature=temperature)
@@ -75,7 +78,7 @@ def compare_splits(scored: Scored, val: Scored, train: Scored) -> dict[str, Any]
         "calibration": {
             "before": calibration.summarize(scored.logits, labels),
             "after": after,
-            "fitted_on_itself": val.dataset is scored.dataset,
+            "fitted_on_itself": val is not None and val.dataset is scored.dataset,
         },
         "train_accuracy": None if math.isnan(train.accuracy) else train.accuracy,
         "generalization_gap": None if math.isnan(gap) else gap,

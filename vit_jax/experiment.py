@@ -17,6 +17,7 @@ from vit_jax import augment, data, models, optim, scoring, steps
 from vit_jax import mesh as meshes
 from vit_jax.config import set_value
 from vit_jax.durations import to_steps
+from vit_jax.errors import UserError
 
 # Multiply-accumulates of a slice's forward pass: a few tenths of a second on two cores.
 _MIN_SLICE_MACS = 8e9
@@ -68,7 +69,7 @@ class Experiment:
 
     Attributes:
       config: complete: the model's and the dataset's own values are filled in.
-      splits: "train", "val", "test" and, where asked for, "subset_test".
+      splits: "train", "test" and, where asked for, "val" and "subset_test".
       mesh: the devices.
       num_slices: a batch is computed in that many, one after another.
       root_key: the run's only random key.
@@ -135,6 +136,23 @@ def _num_slices(
     return max(sizes, default=1)
 
 
+def _check_selection(config: ConfigDict, splits: dict[str, data.Dataset]) -> None:
+    """Refuses rules that wait for evaluations where there are none."""
+    if "val" in splits:
+        return
+    asked = {
+        "config.schedule.name=plateau": config.schedule.name == "plateau",
+        "config.early_stopping.patience": config.early_stopping.patience,
+        "config.early_stopping.target": config.early_stopping.target is not None,
+    }
+    for key, is_asked in asked.items():
+        if is_asked:
+            raise UserError(
+                f"{key} needs evaluations during training, but config.data.validation "
+                "is 0 and nothing is held out; hold images out or switch it off."
+            )
+
+
 def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Experiment:
     """Builds model, optimizer, augmentation and steps. Compiles nothing.
 
@@ -148,6 +166,7 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
     meshes.check_batch_size(
         config.batch_size, mesh.size * config.optim.accumulate_steps
     )
+    _check_selection(config, splits)
     plan = make_plan(config, len(train.images))
     model = models.make_model(
         config.model,
@@ -191,6 +210,7 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
             augment=make_augment(config, plan, num_classes, config.seed),
             accumulate_steps=num_slices,
             ema_decay=config.optim.ema_decay,
+            label_smoothing=config.augment.label_smoothing,
             unroll=jax.default_backend() == "cpu",
         ),
         eval_step=scoring.make_eval_step(model, normalize, mesh),
@@ -234,14 +254,18 @@ def summarize(experiment: Experiment, num_params: int) -> str:
         for name, split in splits.items()
         if not (name == "val" and split is splits["test"])
     )
-    selected = "the test split" if splits["val"] is splits["test"] else "the hold-out"
+    selected = {
+        "val": "selects on the hold-out",
+        "test": "selects on the test split",
+        "nothing": "selects nothing: the last step is scored",
+    }[config.data.select_on]
     shape = "x".join(map(str, image_shape))
     epochs = plan.total_steps / plan.steps_per_epoch
     rows = {
         "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
         f"{config.model.dtype} computation",
         "data": f"{config.data.source} {config.data.name}, {shape} images: {sizes}; "
-        f"selects on {selected}",
+        f"{selected}",
         "model": f"{config.model.name}, {num_params:,} parameters, "
         f"{gflops:.3g} GFLOPs forward per image",
         "schedule": f"{plan.total_steps:,} steps of {config.batch_size} images "

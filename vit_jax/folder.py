@@ -29,7 +29,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax import agreement, disks, models
-from vit_jax.config import flatten, make_config, set_value
+from vit_jax.config import flatten, read_saved_config, set_value
 from vit_jax.environment import describe_environment
 from vit_jax.errors import UserError
 from vit_jax.lock import lock
@@ -110,7 +110,8 @@ class RunFolder:
         """
         if not self.has("config"):
             return
-        old, new = (_to_compare(c) for c in (make_config(self.read("config")), config))
+        saved = read_saved_config(self.read("config"))
+        old, new = _to_compare(saved), _to_compare(config)
         if self.has("dataset"):
             old |= {"dataset": self.read("dataset")}
             new |= {"dataset": _as_json(dataset)}

@@ -100,8 +100,11 @@ class Loop:
                 if interval_ended := passed > 0:
                     log.end_interval()
                 is_last = self._step == plan.total_steps
-                evaluates = is_last or self._step % plan.eval_every == 0
-                if not evaluates and self._step % plan.checkpoint_every:
+                evaluates = "val" in experiment.splits and (
+                    is_last or self._step % plan.eval_every == 0
+                )
+                saves = is_last or self._step % plan.checkpoint_every == 0
+                if not evaluates and not saves:
                     continue
                 # A loss that is not finite stops here, before it is saved.
                 log.drain()

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import optax
 from optax.contrib import MuonDimensionNumbers
 
@@ -23,10 +24,15 @@ def make_schedule(
     - warmup_cosine: half a cosine (Loshchilov & Hutter 2017, eq. 5, without restarts)
       down to `floor * peak`;
     - linear: a straight line down to `floor * peak`;
-    - constant and plateau: stays; the plateau's factor comes from `plateau_scale`.
+    - constant and plateau: stays; the plateau's factor comes from `plateau_scale`;
+    - milestones: after each of `milestone_epochs`, the peak times its scale.
+
+    With `update_every` "epoch" every step of an epoch has the rate of its first one, as
+    PyTorch's schedulers do that are stepped once an epoch.
 
     Raises:
-      UserError: the warm-up is longer than the training.
+      UserError: the warm-up is longer than the training, or the milestones are not in
+        order or not as many as their scales.
     """
     warmup_steps = to_steps(
         config_schedule.warmup, steps_per_epoch=steps_per_epoch, total_steps=total_steps
@@ -38,16 +44,42 @@ def make_schedule(
             "the warm-up or train longer."
         )
     decay_steps, floor = total_steps - warmup_steps, config_schedule.floor
-    if config_schedule.name in ("constant", "plateau") or decay_steps == 0:
+    if config_schedule.name == "milestones":
+        rest = _milestones(config_schedule, peak, steps_per_epoch, warmup_steps)
+    elif config_schedule.name in ("constant", "plateau") or decay_steps == 0:
         rest = optax.constant_schedule(peak)
     elif config_schedule.name == "warmup_cosine":
         rest = optax.cosine_decay_schedule(peak, decay_steps, alpha=floor)
     else:
         rest = optax.linear_schedule(peak, floor * peak, decay_steps)
-    if not warmup_steps:
-        return rest
-    warmup = optax.linear_schedule(0.0, peak, warmup_steps)
-    return optax.join_schedules([warmup, rest], [warmup_steps])
+    schedule = rest
+    if warmup_steps:
+        warmup = optax.linear_schedule(0.0, peak, warmup_steps)
+        schedule = optax.join_schedules([warmup, rest], [warmup_steps])
+    if config_schedule.update_every == "step":
+        return schedule
+    return lambda step: schedule(
+        jnp.floor(jnp.floor(step / steps_per_epoch) * steps_per_epoch + 0.5)
+    )
+
+
+def _milestones(
+    config_schedule: Any, peak: float, steps_per_epoch: float, warmup_steps: int
+) -> optax.Schedule:
+    epochs = config_schedule.milestone_epochs or ()
+    scales = config_schedule.milestone_scales or ()
+    if not epochs or len(epochs) != len(scales) or list(epochs) != sorted(set(epochs)):
+        raise UserError(
+            f"config.schedule.milestone_epochs is {epochs} and milestone_scales is "
+            f"{scales}, but as many scales as epochs were expected, at least one, and "
+            "the epochs in ascending order."
+        )
+    boundaries = [
+        to_steps(epoch, steps_per_epoch=steps_per_epoch) - warmup_steps
+        for epoch in epochs
+    ]
+    rates = [optax.constant_schedule(peak * scale) for scale in (1.0, *scales)]
+    return optax.join_schedules(rates, boundaries)
 
 
 def plateau_scale(
@@ -78,14 +110,14 @@ def should_stop(
 ) -> bool:
     """Whether training ends after these evaluations.
 
-    It ends when the last accuracy reaches `target` (None: never), or when the best is
+    It ends when the best accuracy reaches `target` (None: never), or when the best is
     `patience` or more evaluations old (0: never).
     """
     if not val_accuracies:
         return False
-    if target is not None and val_accuracies[-1] >= target:
-        return True
     comparable = [-math.inf if math.isnan(a) else a for a in val_accuracies]
+    if target is not None and max(comparable) >= target:
+        return True
     age = len(comparable) - 1 - comparable.index(max(comparable))
     return bool(patience) and age >= patience
 

@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, models, optim, steps
 from vit_jax.checkpoint import Checkpoints
-from vit_jax.config import make_config
+from vit_jax.config import read_saved_config
 from vit_jax.data import batches
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
@@ -104,6 +104,11 @@ class Run:
         return np.concatenate(parts)
 
 
+def selected_checkpoint(config: ConfigDict) -> str:
+    """The checkpoint that a run is judged by: "latest" where nothing was selected."""
+    return "latest" if config.data.select_on == "nothing" else "best"
+
+
 def stored_scores(results: dict[str, Any], step: int) -> dict[str, Any]:
     """The part of results.json, by split, that is about one checkpoint.
 
@@ -129,14 +134,14 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
 
     Args:
       workdir: the run's folder.
-      checkpoint: "best" (by validation accuracy), "latest", or a step that was kept,
-        as a number or as text.
+      checkpoint: "best" (by validation accuracy; the latest where the config selects
+        on nothing), "latest", or a step that was kept, as a number or as text.
 
     Raises:
       UserError: no run there, or no such checkpoint, or it is damaged.
     """
     folder = RunFolder(workdir)
-    config = make_config(folder.read("config"))
+    config = read_saved_config(folder.read("config"))
     if isinstance(checkpoint, str) and checkpoint.isdecimal():
         checkpoint = int(checkpoint)
     dataset = folder.read("dataset")
@@ -157,6 +162,8 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         ),
         jax.random.key(0),
     )
+    if checkpoint == "best":
+        checkpoint = selected_checkpoint(config)
     with Checkpoints(folder.checkpoints, read_only=True) as checkpoints:
         state, _ = checkpoints.restore(checkpoint, target)
     step = int(state.step)

@@ -65,12 +65,17 @@ FIELDS: dict[str, Field] = {
         "device",
         "host",
     ),
-    "data.validation": Field(
-        5000,
-        "Train images held out to select on, by class; 'test': select on the "
-        "test split, as the original studies did.",
-        "a whole number of at least 1, or 'test'",
-        lambda v: v if v == "test" else integer(0, "", 1).convert(v),
+    "data.validation": integer(
+        5000, "Train images held out, in proportion to the classes; 0: none."
+    ),
+    "data.select_on": choice(
+        "val",
+        "Which accuracy selects the checkpoint that is scored at the end: that on the "
+        "images held out, that on the test split (which flatters), or none: the last "
+        "step is scored.",
+        "val",
+        "test",
+        "nothing",
     ),
     "data.split_seed": integer(0, "Draws the hold-out and the subsets."),
     "data.train_per_class": integer(
@@ -166,8 +171,22 @@ FIELDS: dict[str, Field] = {
     "model.position_embedding": choice(
         None, _MODEL, "learned", "sinusoidal_1d", "sinusoidal_2d", "none", None
     ),
-    "model.position_init": choice(
-        None, f"Of learned positions. {_MODEL}", "normal", "zeros", None
+    "model.layer_init": choice(
+        None,
+        "How layers start: normal (standard deviation 0.02) or as PyTorch does. "
+        + _MODEL,
+        "normal",
+        "pytorch",
+        None,
+    ),
+    "model.token_init": choice(
+        None,
+        "How class token, registers and learned positions start: normal (standard "
+        f"deviation 0.02), standard_normal (1) or zeros. {_MODEL}",
+        "normal",
+        "standard_normal",
+        "zeros",
+        None,
     ),
     "model.pooling": choice(
         None, f"From tokens to one vector. {_MODEL}", "cls", "mean", "sequence", None
@@ -227,8 +246,8 @@ FIELDS: dict[str, Field] = {
     "model.local_attention": switch(
         None, f"Learned temperature and masked diagonal (LSA). {_MODEL}", True
     ),
-    "model.attention_init": choice(
-        None, f"Of attention weights. {_MODEL}", "trunc_normal", "mimetic", None
+    "model.mimetic_init": switch(
+        None, f"Attention starts as a trained one looks. {_MODEL}", True
     ),
     "model.attention_implementation": choice(
         None,
@@ -266,7 +285,25 @@ FIELDS: dict[str, Field] = {
     ),
     # ---- schedule
     "schedule.name": choice(
-        "warmup_cosine", "", "warmup_cosine", "linear", "constant", "plateau"
+        "warmup_cosine",
+        "How the rate goes on after the warm-up.",
+        "warmup_cosine",
+        "linear",
+        "constant",
+        "plateau",
+        "milestones",
+    ),
+    "schedule.update_every": choice(
+        "step",
+        "Whether the rate changes from step to step or from epoch to epoch.",
+        "step",
+        "epoch",
+    ),
+    "schedule.milestone_epochs": numbers(
+        None, "Of milestones: numbers of epochs after which the rate changes.", 0.0
+    ),
+    "schedule.milestone_scales": numbers(
+        None, "Of milestones: the rate over the peak from each of them on.", 0.0
     ),
     "schedule.warmup": duration("5 epochs", "Linear rise from 0 to the peak."),
     "schedule.floor": share(0.0, "Final rate over peak, of cosine and linear."),
@@ -278,7 +315,7 @@ FIELDS: dict[str, Field] = {
         0, "Evaluations without a better val accuracy; 0: off."
     ),
     "early_stopping.target": share(
-        None, "Val accuracy at which to stop; None: off.", optional=True
+        None, "Best val accuracy at which to stop; None: off.", optional=True
     ),
     "early_stopping.after": duration("0 steps", "Never stop before this."),
 }

@@ -65,12 +65,29 @@ def init_state(
 
 
 def loss_and_metrics(
-    logits: Float[Array, "batch classes"], targets: Float[Array, "batch classes"]
+    logits: Float[Array, "batch classes"],
+    targets: Float[Array, "batch classes"],
+    label_smoothing: float = 0.0,
 ) -> tuple[Float[Array, ""], Metrics]:
-    """Mean cross-entropy in nats, and accuracy against each target's largest class."""
+    """Mean cross-entropy in nats, and two accuracies.
+
+    Args:
+      logits: the model's.
+      targets: a distribution for each image: its labels mixed, then smoothed.
+      label_smoothing: the fraction of each target that is spread over all classes.
+
+    Returns:
+      The loss; and "loss", "accuracy" (against each target's largest class) and
+      "weighted_accuracy", where the predicted class counts by its fraction of the mixed
+      image, lambda or 1 - lambda under MixUp and CutMix. Without mixing both are equal.
+    """
     loss = optax.losses.softmax_cross_entropy(logits, targets).mean()
-    accuracy = jnp.mean(logits.argmax(-1) == targets.argmax(-1))
-    return loss, {"loss": loss, "accuracy": accuracy}
+    predicted = logits.argmax(-1)
+    accuracy = jnp.mean(predicted == targets.argmax(-1))
+    picked = jnp.take_along_axis(targets, predicted[:, None], axis=1).mean()
+    num_classes = targets.shape[-1]
+    weighted = (picked - label_smoothing / num_classes) / (1 - label_smoothing)
+    return loss, {"loss": loss, "accuracy": accuracy, "weighted_accuracy": weighted}
 
 
 def train_step(
@@ -85,6 +102,7 @@ def train_step(
     schedule: optax.Schedule,
     accumulate_steps: int = 1,
     ema_decay: float = 0.0,
+    label_smoothing: float = 0.0,
     unroll: bool = False,
 ) -> tuple[TrainState, Metrics]:
     """One optimizer step.
@@ -95,12 +113,13 @@ def train_step(
       root_key: the run's; this step's keys are folded out of it.
       lr_scale: multiplies the update; `optim.plateau_scale` decides it.
       accumulate_steps, unroll: see `mean_gradients`.
+      label_smoothing: see `loss_and_metrics`.
       ema_decay: of the moving average per step; at step t it is at most
         (1 + t) / (10 + t), so that the average soon forgets the initial parameters.
 
     Returns:
-      The next state and float32 scalars: loss, accuracy, grad_norm (before clipping),
-      learning_rate.
+      The next state and float32 scalars: those of `loss_and_metrics`, grad_norm
+      (before clipping) and learning_rate.
     """
     step = state.step
     grads, batch_stats, metrics = mean_gradients(
@@ -110,6 +129,7 @@ def train_step(
         model=model,
         augment=augment,
         accumulate_steps=accumulate_steps,
+        label_smoothing=label_smoothing,
         unroll=unroll,
     )
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
@@ -167,12 +187,13 @@ def mean_gradients(
     model: nn.Module,
     augment: Callable,
     accumulate_steps: int,
+    label_smoothing: float,
     unroll: bool,
 ) -> tuple[Any, Any, Metrics]:
-    """Gradients, BatchNorm's next statistics, and loss and accuracy of a batch.
+    """Gradients, BatchNorm's next statistics, and `loss_and_metrics` of a batch.
 
     Args:
-      batch, root_key: see `train_step`.
+      batch, root_key, label_smoothing: see `train_step`.
       accumulate_steps: the augmented batch is computed in that many slices, one after
         another, and their gradients are averaged. BatchNorm sees the slices, and each
         has a dropout key of its own.
@@ -187,7 +208,12 @@ def mean_gradients(
         batch_stats, *sums = carry
         part, index = inputs
         (_, (metrics, batch_stats)), grads = jax.value_and_grad(_loss, has_aux=True)(
-            state.params, batch_stats, *part, key_of("dropout", index), model
+            state.params,
+            batch_stats,
+            *part,
+            key_of("dropout", index),
+            model,
+            label_smoothing,
         )
         return (batch_stats, *jax.tree.map(jnp.add, sums, [grads, metrics])), None
 
@@ -204,7 +230,7 @@ def mean_gradients(
         lambda x: x.reshape(-1, accumulate_steps, *x.shape[1:]).swapaxes(0, 1),
         augmented,
     )
-    zeros = {"loss": jnp.zeros(()), "accuracy": jnp.zeros(())}
+    zeros = dict.fromkeys(("loss", "accuracy", "weighted_accuracy"), jnp.zeros(()))
     carry = (state.batch_stats, jax.tree.map(jnp.zeros_like, state.params), zeros)
     if unroll or accumulate_steps == 1:
         for i in range(accumulate_steps):
@@ -224,7 +250,7 @@ def mean_gradients(
     return grads, batch_stats, metrics
 
 
-def _loss(params, batch_stats, images, targets, dropout_key, model):
+def _loss(params, batch_stats, images, targets, dropout_key, model, label_smoothing):
     """(loss, (metrics, BatchNorm's next statistics)) of augmented images."""
     logits, updates = model.apply(
         {"params": params, "batch_stats": batch_stats},
@@ -233,7 +259,7 @@ def _loss(params, batch_stats, images, targets, dropout_key, model):
         rngs={"dropout": dropout_key},
         mutable=["batch_stats"],
     )
-    loss, metrics = loss_and_metrics(logits, targets)
+    loss, metrics = loss_and_metrics(logits, targets, label_smoothing)
     return loss, (metrics, updates.get("batch_stats", {}))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from vit_jax import agreement, data, dispatch, models, scoring, steps
+from vit_jax import agreement, data, dispatch, models, runs, scoring, steps
 from vit_jax.checkpoint import Checkpoints
 from vit_jax.config import check_config
 from vit_jax.experiment import Experiment, make_experiment, summarize
@@ -118,15 +118,16 @@ def _score_best(
     """Restores the selected checkpoint and scores it: the test split's only use."""
     config, splits = experiment.config, experiment.splits
     num_images = int(state.step) * config.batch_size
-    best, _ = checkpoints.restore("best", state)
-    selected_on = "test" if splits["val"] is splits["test"] else "val"
+    best, _ = checkpoints.restore(runs.selected_checkpoint(config), state)
     device = experiment.mesh.devices.flat[0]
     results = {
         "model": config.model.name,
         "num_params": models.count_params(state.params),
-        "selected_on": selected_on,
+        "num_trainable_params": models.count_params(state.params),
+        "selected_on": config.data.select_on,
         "best_step": int(best.step),
         "best_epoch": round(int(best.step) / experiment.plan.steps_per_epoch, 4),
+        "val": None,  # Where nothing is held out.
     }
     for name, split in splits.items():
         if name != "train":

@@ -59,11 +59,12 @@ STATISTICS = {
 
 
 def load(config_data: Any) -> dict[str, Dataset]:
-    """The splits of a run: "train", "val", "test", perhaps "subset_test".
+    """The splits of a run: "train", "test", and perhaps "val" and "subset_test".
 
     Args:
-      config_data: the "data" group of the settings. With validation="test" the "val"
-        split is the very object that "test" is.
+      config_data: the "data" group of the settings. With select_on="test" the "val"
+        split is the very object that "test" is; where nothing is held out and nothing
+        selected, there is no "val".
 
     Raises:
       UserError: an unknown source, data that cannot be read, splits that do not match
@@ -93,6 +94,7 @@ def load(config_data: Any) -> dict[str, Dataset]:
     return hold_out(
         splits,
         validation=config_data.validation,
+        select_on=config_data.select_on,
         train_per_class=config_data.train_per_class,
         val_per_class=config_data.val_per_class,
         subset_test_per_class=config_data.subset_test_per_class,

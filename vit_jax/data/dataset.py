@@ -145,31 +145,35 @@ def with_test(splits: dict[str, Dataset]) -> dict[str, Dataset]:
 def hold_out(
     splits: dict[str, Dataset],
     *,
-    validation: int | str,
+    validation: int,
+    select_on: str = "val",
     train_per_class: int | None = None,
     val_per_class: int | None = None,
     subset_test_per_class: int = 0,
     seed: int = 0,
 ) -> dict[str, Dataset]:
-    """The splits of a run: "train", "val", "test" and, if asked for, "subset_test".
+    """The splits of a run: "train", "test", and perhaps "val" and "subset_test".
 
     "val" and "subset_test" are disjoint random parts of the data's own training split,
     drawn class by class; "train" is what remains, or a part of it. Examples keep their
-    order. A "val" split that the data bring along is used as it is.
+    order. A "val" split that the data bring along is used as it is. Where the test
+    split selects, "val" is that very object.
 
     Args:
       splits: the data's own: "train", "test", perhaps "val".
-      validation: images for "val", shared out in proportion to the classes' sizes; or
-        "test": "val" is the test split itself.
+      validation: images for "val", shared out in proportion to the classes' sizes; 0:
+        none are held out.
+      select_on: "val", "test" or "nothing", as config.data.select_on has it.
       train_per_class: images of each class to keep in "train"; None: all that remain.
       val_per_class: images of each class for "val", in place of `validation`.
       subset_test_per_class: images of each class for "subset_test"; 0: no such split.
       seed: of the draws.
 
     Raises:
-      UserError: a class has too few images, or `val_per_class` contradicts the rest.
+      UserError: a class has too few images, or settings contradict each other.
     """
     train, test = splits["train"], splits["test"]
+    _check_selection(splits, validation, select_on, val_per_class)
     counts = train.count_classes()
     # What is held out is drawn first, so that it does not depend on train_per_class.
     takes = {
@@ -194,28 +198,49 @@ def hold_out(
     else:
         drawn = _draw(train, [*takes.values()], seed=seed, purpose=HOLD_OUT)
         parts = dict(zip(takes, drawn, strict=True))
-    own_val = test if validation == "test" else splits.get("val")
-    return {"train": parts.pop("train"), "val": own_val, "test": test} | parts
+    result = {"train": parts.pop("train")}
+    if select_on == "test":
+        result["val"] = test
+    elif "val" in splits or "val" in parts:
+        result["val"] = splits.get("val") or parts["val"]
+    return {**result, "test": test} | parts
+
+
+def _check_selection(
+    splits: dict[str, Dataset],
+    validation: int,
+    select_on: str,
+    val_per_class: int | None,
+) -> None:
+    held_out = {"val_per_class": val_per_class, "validation": validation}
+    given = [key for key, value in held_out.items() if value]
+    if select_on == "test" and given:
+        raise UserError(
+            f"config.data.select_on is test, but config.data.{given[0]} holds "
+            f"{held_out[given[0]]} images out that nothing would use; set "
+            f"config.data.{given[0]}={'None' if val_per_class else 0}, or "
+            "config.data.select_on=val."
+        )
+    if "val" in splits and val_per_class is not None:
+        raise UserError(
+            f"config.data.val_per_class is {val_per_class}, but nothing is held out of "
+            "these data, because they bring their own validation split; set it to None."
+        )
+    if select_on == "val" and not given and "val" not in splits:
+        raise UserError(
+            "config.data.select_on is val, but config.data.validation is 0 and no "
+            "images are held out; give a number, or set config.data.select_on=nothing."
+        )
 
 
 def _val_counts(
     splits: dict[str, Dataset],
     counts: Counts,
-    validation: int | str,
+    validation: int,
     val_per_class: int | None,
 ) -> Counts:
-    if validation != "test" and "val" not in splits:
-        if val_per_class is not None:
-            return np.full_like(counts, val_per_class)
-        return _in_proportion(counts, min(validation, int(counts.sum())))
+    if "val" in splits:
+        return np.zeros_like(counts)
     if val_per_class is not None:
-        reason = (
-            'config.data.validation is "test"'
-            if validation == "test"
-            else "they bring their own validation split"
-        )
-        raise UserError(
-            f"config.data.val_per_class is {val_per_class}, but nothing is held out of "
-            f"these data, because {reason}; remove one of the two."
-        )
-    return np.zeros_like(counts)
+        return np.full_like(counts, val_per_class)
+    return _in_proportion(counts, min(validation, int(counts.sum())))

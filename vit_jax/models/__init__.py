@@ -47,14 +47,16 @@ MODELS: dict[str, functools.partial] = {
     ),
     "vit_128x6_post_norm": functools.partial(
         ViT, width=128, depth=6, num_heads=8, norm_position="post", final_norm=False,
-        dropout=0.1, attention_dropout=0.1, activation="relu", norm_eps=1e-5,
+        dropout=0.1, attention_dropout=0.1, layer_init="pytorch",
+        token_init="standard_normal", norm_eps=1e-5,
     ),
     "vit_192x12_patch_norm": functools.partial(
         ViT, width=192, depth=12, num_heads=3, qkv_bias=False, patch_norm=True,
         dropout=0.1, mlp_output_dropout=0.1, norm_eps=1e-5,
     ),
     "vit_256x6": functools.partial(
-        ViT, width=256, depth=6, num_heads=8, position_init="zeros", norm_eps=1e-5,
+        ViT, width=256, depth=6, num_heads=8, layer_init="pytorch", token_init="zeros",
+        norm_eps=1e-5,
     ),
     # CCT-7/3x1 of Hassani et al., 2021: 256 tokens, sequence pooling. Their code
     # normalises the residual stream once more after attention; their text does not.
@@ -70,7 +72,6 @@ MODELS: dict[str, functools.partial] = {
 
 # Settings that only act where another has a certain value.
 _NEEDS = {
-    "position_init": ("position_embedding", "learned"),
     "stem_channels": ("stem", "conv"),
     "stem_downsampling": ("stem", "conv"),
 }

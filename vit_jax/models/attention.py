@@ -1,4 +1,4 @@
-"""Multi-head self-attention and its two initialisations."""
+"""Multi-head self-attention and its mimetic initialisation."""
 
 import functools
 
@@ -9,10 +9,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from vit_jax.models.dropout import Dropout
+from vit_jax.models.initializers import attention_kernel_inits
 from vit_jax.models.products import flat_dot_general
-
-# Of every weight of the ViT but its stem's. Truncated at two deviations.
-KERNEL_INIT = nn.initializers.truncated_normal(0.02)
 
 
 class SelfAttention(nn.Module):
@@ -31,7 +29,8 @@ class SelfAttention(nn.Module):
         factor of its logits, which starts at the usual head_width**-0.5.
       attention_dropout: chance of dropping a weight, in training.
       dropout: chance of dropping an output element, in training.
-      attention_init: of the kernels: "trunc_normal" or "mimetic".
+      layer_init: of the kernels, see `initializers`.
+      mimetic_init: whether `mimetic_kernels` take the place of `layer_init`.
       implementation: of the product of queries, keys and values, see `attend`. Anything
         but "plain" excludes local_attention and attention_dropout, and gives way to it
         where the weights are asked for.
@@ -43,7 +42,8 @@ class SelfAttention(nn.Module):
     local_attention: bool = False
     attention_dropout: float = 0.0
     dropout: float = 0.0
-    attention_init: str = "trunc_normal"
+    layer_init: str = "normal"
+    mimetic_init: bool = False
     implementation: str = "plain"
     norm_eps: float = 1e-6
     dtype: DTypeLike = jnp.float32
@@ -109,8 +109,8 @@ class SelfAttention(nn.Module):
         return mixed.swapaxes(1, 2)
 
     def _kernel_inits(self, width: int):
-        if self.attention_init != "mimetic" or not self.is_initializing():
-            return KERNEL_INIT, KERNEL_INIT
+        if not self.mimetic_init or not self.is_initializing():
+            return attention_kernel_inits(self.layer_init)
         # One draw for both kernels: only their product is prescribed.
         qkv, out = mimetic_kernels(self.make_rng("params"), width, self.num_heads)
         return lambda *_: qkv, lambda *_: out

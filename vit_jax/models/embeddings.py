@@ -6,11 +6,8 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from vit_jax.models.initializers import UNIFORM_KERNEL, projection_inits
 from vit_jax.models.products import flat_dot_general
-
-# Variance 1 / (3 fan_in): the spread that PyTorch gives a patch projection by default,
-# which keeps the tokens well above the positions that are added to them.
-PROJECTION_INIT = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
 class PatchStem(nn.Module):
@@ -35,7 +32,9 @@ class PatchStem(nn.Module):
             size,
             strides=size,
             padding="VALID",
-            kernel_init=PROJECTION_INIT,
+            # In every scheme: the spread that PyTorch gives a patch projection keeps
+            # the tokens well above the positions that are added to them.
+            **projection_inits(self.patch_size**2 * images.shape[-1]),
             dtype=self.dtype,
             name="projection",
         )(images)
@@ -54,17 +53,22 @@ class ConvStem(nn.Module):
       patch_size: a power of two, at most 2**len(channels).
       downsampling: how a layer halves the image: "stride" 2 of its convolution, or 3x3
         "max_pool" of stride 2 behind it.
+      layer_init: of the kernels: "pytorch", or that of He et al. (2015) otherwise.
     """
 
     channels: tuple[int, ...]
     patch_size: int
     downsampling: str = "max_pool"
+    layer_init: str = "normal"
     dtype: DTypeLike = jnp.float32
 
     @nn.compact
     def __call__(
         self, images: Float[Array, "batch height width channels"]
     ) -> Float[Array, "batch rows columns tokens_width"]:
+        kernel_init = nn.initializers.he_normal()
+        if self.layer_init == "pytorch":
+            kernel_init = UNIFORM_KERNEL
         num_halvings = self.patch_size.bit_length() - 1
         x = images
         for i, channels in enumerate(self.channels):
@@ -75,7 +79,7 @@ class ConvStem(nn.Module):
                 strides=2 if halve and self.downsampling == "stride" else 1,
                 padding=1,
                 use_bias=False,
-                kernel_init=nn.initializers.he_normal(),
+                kernel_init=kernel_init,
                 dtype=self.dtype,
                 name=f"conv{i}",
             )(x)
@@ -115,7 +119,7 @@ class ShiftedPatchStem(nn.Module):
         x = nn.LayerNorm(self.norm_eps, self.dtype, name="norm")(x)
         return nn.Dense(
             self.width,
-            kernel_init=PROJECTION_INIT,
+            **projection_inits(x.shape[-1]),
             dtype=self.dtype,
             dot_general=flat_dot_general,
             name="projection",

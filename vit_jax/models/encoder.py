@@ -10,8 +10,9 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from vit_jax.models.attention import KERNEL_INIT, SelfAttention
+from vit_jax.models.attention import SelfAttention
 from vit_jax.models.dropout import Dropout
+from vit_jax.models.initializers import dense_inits
 from vit_jax.models.products import flat_dot_general
 
 
@@ -50,27 +51,29 @@ class Mlp(nn.Module):
       hidden_width: width between the two layers.
       activation: a name in `ACTIVATIONS`.
       dropout: chance of dropping an element, in training.
+      layer_init: of both layers, see `initializers`.
     """
 
     hidden_width: int
     activation: str = "gelu"
     dropout: float = 0.0
+    layer_init: str = "normal"
     dtype: DTypeLike = jnp.float32
 
     @nn.compact
     def __call__(
         self, tokens: Float[Array, "batch tokens width"], *, train: bool
     ) -> Float[Array, "batch tokens width"]:
+        width = tokens.shape[-1]
         dense = functools.partial(
-            nn.Dense,
-            dtype=self.dtype,
-            kernel_init=KERNEL_INIT,
-            dot_general=flat_dot_general,
+            nn.Dense, dtype=self.dtype, dot_general=flat_dot_general
         )
-        x = dense(self.hidden_width, name="hidden")(tokens)
+        inits = dense_inits(self.layer_init, width)
+        x = dense(self.hidden_width, name="hidden", **inits)(tokens)
         x = ACTIVATIONS[self.activation](x)
         x = Dropout(self.dropout, deterministic=not train)(x)
-        x = dense(tokens.shape[-1], name="out")(x)
+        inits = dense_inits(self.layer_init, self.hidden_width)
+        x = dense(width, name="out", **inits)(x)
         return Dropout(self.dropout, deterministic=not train)(x)
 
 
@@ -125,7 +128,8 @@ class EncoderBlock(nn.Module):
     layer_scale: float = 0.0
     qk_norm: bool = False
     local_attention: bool = False
-    attention_init: str = "trunc_normal"
+    layer_init: str = "normal"
+    mimetic_init: bool = False
     attention_implementation: str = "plain"
     activation: str = "gelu"
     norm_eps: float = 1e-6
@@ -142,7 +146,8 @@ class EncoderBlock(nn.Module):
             local_attention=self.local_attention,
             attention_dropout=self.attention_dropout,
             dropout=self.dropout,
-            attention_init=self.attention_init,
+            layer_init=self.layer_init,
+            mimetic_init=self.mimetic_init,
             implementation=self.attention_implementation,
             norm_eps=self.norm_eps,
             dtype=self.dtype,
@@ -152,6 +157,7 @@ class EncoderBlock(nn.Module):
             round(tokens.shape[-1] * self.mlp_ratio),
             activation=self.activation,
             dropout=self.dropout,
+            layer_init=self.layer_init,
             dtype=self.dtype,
             name="mlp",
         )

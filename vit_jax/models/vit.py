@@ -6,7 +6,6 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from vit_jax.models.attention import KERNEL_INIT
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.embeddings import (
     ConvStem,
@@ -16,6 +15,7 @@ from vit_jax.models.embeddings import (
     sinusoidal_2d,
 )
 from vit_jax.models.encoder import EncoderBlock
+from vit_jax.models.initializers import TOKEN_INITS, dense_inits
 
 
 class ViT(nn.Module):
@@ -33,8 +33,9 @@ class ViT(nn.Module):
       position_embedding: "learned"; "sinusoidal_1d" over the class token and the
         patches in order; "sinusoidal_2d" over the patches' grid, zero for the class
         token; or "none".
-      position_init: of learned positions: "normal", of deviation 0.02 and truncated,
-        or "zeros".
+      layer_init: of all layers: "normal" or "pytorch", see `initializers`.
+      token_init: of the class token, registers and learned positions: "normal", with
+        standard deviation 0.02, "standard_normal", with 1, or "zeros".
       pooling: what the head sees: the "cls" token, the "mean" of the patches, or a
         "sequence" pooling, weighted by a learned softmax (Hassani et al., 2021).
       norm_position: "pre" or "post", see `EncoderBlock`.
@@ -53,7 +54,7 @@ class ViT(nn.Module):
       stem_channels: of the conv stem's layers before the last, which has `width`.
       stem_downsampling: of the conv stem: "max_pool" or "stride".
       local_attention: see `SelfAttention`.
-      attention_init: of attention kernels: "trunc_normal" or "mimetic".
+      mimetic_init: attention kernels start as `attention.mimetic_kernels`.
       attention_implementation: "plain", "xla" or "cudnn", see `attention.attend`.
       activation: of the MLP: "gelu" or "relu".
       norm_eps: added to every LayerNorm's variance.
@@ -69,7 +70,8 @@ class ViT(nn.Module):
     mlp_ratio: float = 4.0
     qkv_bias: bool = True
     position_embedding: str = "learned"
-    position_init: str = "normal"
+    layer_init: str = "normal"
+    token_init: str = "normal"
     pooling: str = "cls"
     norm_position: str = "pre"
     final_norm: bool = True
@@ -86,7 +88,7 @@ class ViT(nn.Module):
     stem_channels: tuple[int, ...] = ()
     stem_downsampling: str = "max_pool"
     local_attention: bool = False
-    attention_init: str = "trunc_normal"
+    mimetic_init: bool = False
     attention_implementation: str = "plain"
     activation: str = "gelu"
     norm_eps: float = 1e-6
@@ -129,17 +131,23 @@ class ViT(nn.Module):
         else:
             x = x[:, :num_patches]
             # Without the bias of the authors' code: it would cancel in the softmax.
-            scores = nn.Dense(1, use_bias=False, kernel_init=KERNEL_INIT, name="pool")
+            kernel_init = dense_inits(self.layer_init, self.width)["kernel_init"]
+            scores = nn.Dense(1, use_bias=False, kernel_init=kernel_init, name="pool")
             features = jnp.einsum("bt,btw->bw", nn.softmax(scores(x)[..., 0]), x)
         self.sow("intermediates", "features", features)
-        head = nn.Dense(self.num_classes, kernel_init=KERNEL_INIT, name="head")
-        return head(features)
+        inits = dense_inits(self.layer_init, self.width)
+        return nn.Dense(self.num_classes, name="head", **inits)(features)
 
     def _make_stem(self) -> nn.Module:
         shared = {"patch_size": self.patch_size, "dtype": self.dtype, "name": "stem"}
         if self.stem == "conv":
             channels = (*self.stem_channels, self.width)
-            return ConvStem(channels, downsampling=self.stem_downsampling, **shared)
+            return ConvStem(
+                channels,
+                downsampling=self.stem_downsampling,
+                layer_init=self.layer_init,
+                **shared,
+            )
         if self.stem == "shifted_patch":
             return ShiftedPatchStem(self.width, norm_eps=self.norm_eps, **shared)
         return PatchStem(self.width, **shared)
@@ -157,7 +165,8 @@ class ViT(nn.Module):
             layer_scale=self.layer_scale,
             qk_norm=self.qk_norm,
             local_attention=self.local_attention,
-            attention_init=self.attention_init,
+            layer_init=self.layer_init,
+            mimetic_init=self.mimetic_init,
             attention_implementation=self.attention_implementation,
             activation=self.activation,
             norm_eps=self.norm_eps,
@@ -168,7 +177,7 @@ class ViT(nn.Module):
     def _tokens(
         self, name: str, count: int, batch: int
     ) -> Float[Array, "batch count width"]:
-        tokens = self.param(name, KERNEL_INIT, (1, count, self.width))
+        tokens = self.param(name, TOKEN_INITS[self.token_init], (1, count, self.width))
         return jnp.broadcast_to(tokens, (batch, count, self.width)).astype(self.dtype)
 
     def _positions(
@@ -177,8 +186,7 @@ class ViT(nn.Module):
         num_class_tokens = int(self.pooling == "cls")
         num_positions = num_class_tokens + rows * columns
         if self.position_embedding == "learned":
-            zeros = self.position_init == "zeros"
-            init = nn.initializers.zeros if zeros else KERNEL_INIT
+            init = TOKEN_INITS[self.token_init]
             return self.param("positions", init, (1, num_positions, self.width))
         if self.position_embedding == "sinusoidal_1d":
             return sinusoidal_1d(num_positions, self.width)[None]

@@ -1,0 +1,110 @@
+"""Parameters start as PyTorch's own do: the statistics of every kind of parameter."""
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax import models
+
+WIDTH, HEADS = 128, 8
+
+
+@pytest.fixture(scope="module")
+def params_of():
+    def make(**settings):
+        model = models.ViT(10, width=WIDTH, depth=2, num_heads=HEADS, **settings)
+        params = models.init_variables(model, jax.random.key(0), (32, 32, 3))["params"]
+        return {
+            ".".join(entry.key for entry in path): np.asarray(leaf)
+            for path, leaf in jax.tree_util.tree_leaves_with_path(params)
+        }
+
+    return make
+
+
+def torch_parameters(torch, init):
+    """Values of many fresh PyTorch modules, by the name of our parameter."""
+    linear = torch.nn.Linear
+
+    def draws(make, name):
+        return torch.cat(
+            [make().get_parameter(name).detach().ravel() for _ in range(20)]
+        )
+
+    attention = lambda: torch.nn.MultiheadAttention(WIDTH, HEADS)  # noqa: E731
+    stem = lambda: torch.nn.Conv2d(3, WIDTH, 4, 4)  # noqa: E731
+    expected = {
+        "stem.projection.kernel": draws(stem, "weight"),
+        "stem.projection.bias": draws(stem, "bias"),
+    }
+    if init == "pytorch":
+        hidden = lambda: linear(WIDTH, 4 * WIDTH)  # noqa: E731
+        out = lambda: linear(4 * WIDTH, WIDTH)  # noqa: E731
+        head = lambda: linear(WIDTH, 10)  # noqa: E731
+        return expected | {
+            "block1.attention.qkv.kernel": draws(attention, "in_proj_weight"),
+            "block1.attention.qkv.bias": draws(attention, "in_proj_bias"),
+            "block1.attention.out.kernel": draws(attention, "out_proj.weight"),
+            "block1.attention.out.bias": draws(attention, "out_proj.bias"),
+            "block1.mlp.hidden.kernel": draws(hidden, "weight"),
+            "block1.mlp.hidden.bias": draws(hidden, "bias"),
+            "block1.mlp.out.kernel": draws(out, "weight"),
+            "block1.mlp.out.bias": draws(out, "bias"),
+            "head.kernel": draws(head, "weight"),
+            "head.bias": draws(head, "bias"),
+        }
+    normal = torch.nn.init.trunc_normal_(torch.empty(20000), std=0.02)
+    zeros = torch.zeros(10)
+    layers = ("attention.qkv", "attention.out", "mlp.hidden", "mlp.out")
+    for layer in (*(f"block1.{name}" for name in layers), "head"):
+        expected |= {f"{layer}.kernel": normal, f"{layer}.bias": zeros}
+    return expected | {"class_token": normal, "positions": normal}
+
+
+@pytest.mark.parametrize("init", ["normal", "pytorch"])
+def test_every_kind_of_parameter_starts_as_pytorchs(params_of, init):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch.manual_seed(0)
+    ours = params_of(layer_init=init)
+    for name, theirs in torch_parameters(torch, init).items():
+        theirs, values = theirs.numpy(), ours[name]
+        # Five standard errors of a standard deviation, and the ends of a range.
+        tolerance = 5 / np.sqrt(values.size)
+        assert values.std() == pytest.approx(theirs.std(), rel=tolerance), name
+        assert abs(values.mean()) <= tolerance * theirs.std(), name
+        if values.size > 1000 and init == "pytorch":
+            ends = np.abs(theirs).max()
+            assert np.abs(values).max() == pytest.approx(ends, rel=0.02), name
+        if init == "normal" and name.endswith("mlp.hidden.kernel"):
+            # Nothing is cut at two standard deviations, beyond which 4.6% lie.
+            beyond = (np.abs(values) > 0.04).mean()
+            assert beyond == pytest.approx(0.0455, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "token_init, std", [("normal", 0.02), ("standard_normal", 1.0), ("zeros", 0.0)]
+)
+def test_tokens_and_positions(params_of, token_init, std):
+    params = params_of(token_init=token_init, num_registers=4)
+    for name in ("class_token", "registers", "positions"):
+        tolerance = 5 / np.sqrt(params[name].size)
+        assert params[name].std() == pytest.approx(std, rel=tolerance), name
+
+
+def test_the_studies_start_as_they_did():
+    """Class token, positions and layers of the four from-scratch studies."""
+    rows = {
+        name: models.model_settings(
+            {"name": name, "layer_init": None, "token_init": None, "activation": None}
+        )
+        for name in ("vit_192x9", "vit_128x6_post_norm", "vit_256x6")
+    }
+    found = {
+        name: (row["layer_init"], row["token_init"], row["activation"])
+        for name, row in rows.items()
+    }
+    assert found == {
+        "vit_192x9": ("normal", "normal", "gelu"),
+        "vit_128x6_post_norm": ("pytorch", "standard_normal", "gelu"),
+        "vit_256x6": ("pytorch", "zeros", "gelu"),
+    }
