@@ -14,6 +14,7 @@ from vit_jax.config import make_config
 from vit_jax.errors import UserError
 from vit_jax.folder import RunFolder
 from vit_jax.runs import load_run
+from vit_jax.train import train_and_evaluate
 
 
 def test_a_run_folder_explains_itself(tiny_run):
@@ -233,3 +234,66 @@ def test_a_cut_off_last_line_of_metrics_is_left_out(tmp_path):
     assert [r["step"] for r in folder.read_metrics()] == [1, 2, 3]
     folder.forget_metrics_after(2)
     assert [r["step"] for r in folder.read_metrics()] == [1, 2]
+
+
+@pytest.fixture(scope="module")
+def last_epoch_run(tiny_config, tmp_path_factory):
+    """(folder, results) of a run that holds nothing out and selects nothing."""
+    workdir = tmp_path_factory.mktemp("runs") / "last"
+    config = tiny_config(data__validation=0, data__select_on="nothing")
+    return workdir, train_and_evaluate(config, workdir)
+
+
+def test_nothing_selected(last_epoch_run):
+    workdir, results = last_epoch_run
+    assert results["selected_on"] == "nothing" and results["val"] is None
+    assert results["best_step"] == results["num_steps"] == 6
+    splits = {record["split"] for record in RunFolder(workdir).read_metrics()}
+    assert splits == {"train"}, "the test split is scored once, at the end"
+    assert load_run(workdir).step == 6, "best is the last where nothing was selected"
+    assert train_and_evaluate(load_run(workdir).config, workdir) == results
+
+
+def test_report_where_nothing_was_held_out(last_epoch_run):
+    workdir, _ = last_epoch_run
+    evaluate.main([f"--workdir={workdir}", "--report"])
+    test = RunFolder(workdir).read("results")["test"]
+    assert test["calibration"]["after"]["temperature"] == 1
+    assert test["generalization_gap"] is not None
+    assert (workdir / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schedule__name": "plateau"},
+        {"early_stopping__patience": 2},
+        {"early_stopping__target": 0.9},
+    ],
+)
+def test_rules_that_wait_for_evaluations_need_some(tiny_config, tmp_path, changes):
+    config = tiny_config(data__validation=0, data__select_on="nothing", **changes)
+    with pytest.raises(UserError, match="nothing is held out"):
+        train_and_evaluate(config, tmp_path)
+
+
+def test_validation_that_selects_nothing(tiny_config, tmp_path):
+    results = train_and_evaluate(tiny_config(data__select_on="nothing"), tmp_path)
+    assert results["best_step"] == 6 and results["val"]["num_examples"] == 100
+
+
+def test_a_run_of_an_earlier_version_loads(tiny_config, tmp_path):
+    config = tiny_config(data__validation=0, data__select_on="test")
+    results = train_and_evaluate(config, tmp_path)
+    assert results["selected_on"] == "test"
+    file = tmp_path / "config.json"
+    saved = json.loads(file.read_text())
+    saved["data"]["validation"] = "test"
+    del saved["data"]["select_on"]
+    saved["model"] |= {"position_init": "zeros", "attention_init": "trunc_normal"}
+    for key in ("layer_init", "token_init", "mimetic_init"):
+        del saved["model"][key]
+    file.write_text(json.dumps(saved))
+    run = load_run(tmp_path)
+    assert run.config.data.select_on == "test" and run.config.data.validation == 0
+    assert train_and_evaluate(config, tmp_path) == results

@@ -123,7 +123,7 @@ def stored_scores(results: dict[str, Any], step: int) -> dict[str, Any]:
 def _stored_temperature(results: dict[str, Any], step: int) -> float:
     scores = stored_scores(results, step)
     for split in ("test", "val"):
-        calibration = scores.get(split, {}).get("calibration")
+        calibration = (scores.get(split) or {}).get("calibration")
         if calibration and calibration["after"]["temperature"]:
             return float(calibration["after"]["temperature"])
     return 1.0
