@@ -347,7 +347,7 @@ def test_galleries_of_one_confusion():
     ((name, figure),) = report.draw_confusion(scored, 0, 1).items()
     assert name == "confusion_a_b____c_"  # a file's name
     assert figure.get_suptitle() == (
-        "a predicted as b & <c>: 3 of 3 images, the most confident first"
+        "a predicted as b & <c>\n3 of 3 images, the most confident first"
     )
     titles = [axes.get_title() for axes in figure.axes]
     first, second = "✗ b & <c> (100%)\ntrue: a", "✗ b & <c> (99%)\ntrue: a"
@@ -376,7 +376,7 @@ def test_the_command_draws_galleries(trained, capsys):
     drawn = {path.stem for path in gallery.parent.iterdir()}
     assert drawn == FIGURES | {gallery.stem}
     shown = Page((folder / "report.html").read_text())
-    title = f"{true} predicted as {predicted}: {min(16, pair['count'])} of"
+    title = f"{true} predicted as {predicted}\n{min(16, pair['count'])} of"
     assert any(title in image["alt"] for image in shown.images)
     evaluate.main(command)
     assert not gallery.exists()
@@ -497,7 +497,7 @@ def test_confusions_that_are_none(text, words):
     "arguments, words",
     [
         (["--confusion=1,2"], "--report"),
-        (["--report", "--confusion=1,twelve"], "class twelve"),
+        (["--report", "--confusion=1, twelve"], "class twelve, which"),
         (["--human_labels=x.npy"], "--report"),
         (["--report", "--human_labels=nothing.npy"], "nothing.npy"),
     ],

@@ -96,7 +96,7 @@ def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
     Raises:
       UserError: these are not two different classes of the dataset.
     """
-    names = text.split(",")
+    names = [name.strip() for name in text.split(",")]
     if len(names) != 2 or names[0] == names[1]:
         raise UserError(
             f"--confusion={text} does not name two different classes; give the true "

@@ -211,7 +211,7 @@ def draw_confusion(scored: Scored, true: int, predicted: int) -> dict[str, Figur
         return {}
     names = [scored.dataset.class_names[index] for index in (true, predicted)]
     shown = indices[:NUM_SAMPLES]
-    title = f"{names[0]} predicted as {names[1]}: "
+    title = f"{names[0]} predicted as {names[1]}\n"
     title += f"{len(shown)} of {len(indices)} images, the most confident first"
     # The name of a class may hold what the name of a file may not.
     name = re.sub(r"[^\w.-]", "_", f"confusion_{names[0]}_{names[1]}")
