@@ -17,9 +17,15 @@ MATRIX = np.array([[8, 2, 0], [5, 4, 1], [0, 0, 30]])
 def test_confusion_matrix(tmp_path):
     figure = confusion.confusion_matrix(MATRIX, NAMES)
     axes = figure.axes[0]
-    texts = {t.get_position()[::-1]: int(t.get_text()) for t in axes.texts}
+    texts = {t.get_position()[::-1]: t.get_text() for t in axes.texts}
+    # The count above its fraction of the row; nothing in cells of 0.
     assert texts == {
-        (row, column): count for (row, column), count in np.ndenumerate(MATRIX) if count
+        (0, 0): "8\n80.0%",
+        (0, 1): "2\n20.0%",
+        (1, 0): "5\n50.0%",
+        (1, 1): "4\n40.0%",
+        (1, 2): "1\n10.0%",
+        (2, 2): "30\n100.0%",
     }
     # Colour: shares of each row, on one scale for all figures.
     np.testing.assert_allclose(
@@ -43,14 +49,36 @@ def test_confusion_matrix_of_100_classes_and_of_an_absent_class(tmp_path):
 
 
 def test_top_confusions():
-    axes = confusion.top_confusions([(1, 0, 5), (0, 1, 2)], NAMES).axes[0]
-    cells = axes.tables[0].get_celld()
-    rows = [
-        [cells[row, col].get_text().get_text() for col in range(3)] for row in (1, 2)
+    one_way = [(1, 0, 5, 0.625), (0, 1, 2, 0.25)]
+    both_ways = [(0, 1, 7, 0.875)]
+    shown = []
+    for axes in confusion.top_confusions(one_way, both_ways, NAMES).axes:
+        cells = axes.tables[0].get_celld()
+        num_rows = 1 + max(row for row, _ in cells)
+        shown.append(
+            [
+                [cells[row, column].get_text().get_text() for column in range(4)]
+                for row in range(1, num_rows)
+            ]
+        )
+    assert shown == [
+        [["dog", "cat", "5", "62.5%"], ["cat", "dog", "2", "25.0%"]],
+        [["cat", "dog", "7", "87.5%"]],
     ]
-    assert rows == [["dog", "cat", "5"], ["cat", "dog", "2"]]
-    empty = confusion.top_confusions([], NAMES).axes[0]
-    assert empty.texts[0].get_text() == "no mistakes"
+    for axes in confusion.top_confusions([], [], NAMES).axes:
+        assert axes.texts[0].get_text() == "no mistakes"
+
+
+@pytest.mark.parametrize("num_classes", [10, 20])
+def test_numbers_fit_into_their_cells(num_classes):
+    matrix = np.full((num_classes, num_classes), 1000)
+    figure = confusion.confusion_matrix(matrix, ["automobile"] * num_classes)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    cell = axes.get_window_extent().width / num_classes
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == num_classes**2
+    assert max(max(box.width, box.height) for box in boxes) < 0.95 * cell
 
 
 def test_accuracy_bands():

@@ -56,6 +56,17 @@ def test_captions_keep_apart():
         assert len(gaps) >= 4 and min(gaps) > least_inches * figure.dpi
 
 
+def test_the_title_of_one_image_is_not_cut_off():
+    title = "automobile predicted as automobile\n1 of 1 images, the surest first"
+    one = np.zeros(1, int)
+    figure = images.predictions(
+        _random(1, 8, 8, 3), one, one, np.ones(1), NAMES, title=title
+    )
+    figure.draw_without_rendering()
+    (shown,) = (text.get_window_extent() for text in figure.texts)
+    assert shown.x0 > 0 and shown.x1 < figure.bbox.width
+
+
 def test_class_samples():
     samples = _random(3, 4, 8, 8, 3)
     figure = images.class_samples(samples, NAMES)

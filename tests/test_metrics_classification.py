@@ -89,9 +89,31 @@ def test_broken_logits_are_seen_and_never_right(broken):
 
 def test_top_confusions_are_ordered_and_never_empty_pairs():
     matrix = np.array([[9, 2, 0], [5, 9, 2], [0, 0, 9]])
-    expected = [(1, 0, 5), (0, 1, 2), (1, 2, 2)]
+    expected = [(1, 0, 5, 5 / 9), (0, 1, 2, 2 / 9), (1, 2, 2, 2 / 9)]
     assert classification.top_confusions(matrix, 5) == expected
     assert classification.top_confusions(matrix, 1) == expected[:1]
+    both = [(0, 1, 7, 7 / 9), (1, 2, 2, 2 / 9)]
+    assert classification.top_confusions(matrix, both_ways=True) == both
+    assert classification.top_confusions(np.diag([3, 4])) == []
+
+
+def test_examples_of_one_confusion_come_the_surest_first():
+    logits = np.array([[0, 1], [0, 9], [5, 0], [0, 4], [0, 7]], np.float32)
+    labels = np.array([0, 0, 0, 0, 1], np.int32)
+    found = classification.examples_of_confusion(logits, labels, 0, 1)
+    assert found.tolist() == [1, 3, 0]
+    assert classification.examples_of_confusion(logits, labels, 1, 0).tolist() == []
+
+
+def test_confidence_is_the_probability_of_the_predicted_class():
+    logits = np.log(np.array([[1, 3], [9, 1], [1, 1]], np.float32))
+    logits[2, 0] = np.inf
+    confidence = classification.confidence(logits)
+    np.testing.assert_allclose(confidence, [0.75, 0.9, np.nan], rtol=1e-6)
+
+
+def test_the_worst_class_is_the_first_of_equal_ones():
+    assert classification.worst_class(np.array([np.nan, 0.5, 0.2, 0.2])) == 2
 
 
 def test_most_confident_mistakes():
@@ -122,9 +144,19 @@ def test_summary_is_strict_json_and_complete():
     assert sum(c["support"] for c in summary["per_class"].values()) == 400
     worst = min(summary["per_class"], key=lambda name: summary["per_class"][name]["f1"])
     assert summary["worst_class"]["name"] == worst
+    least = summary["worst_class_by_accuracy"]
+    recalls = {name: c["recall"] for name, c in summary["per_class"].items()}
+    assert least["accuracy"] == recalls[least["name"]] == min(recalls.values())
     top = summary["top_confusions"][0]
     row, column = (ord(top[key]) - ord("a") for key in ("true", "predicted"))
-    assert summary["confusion_matrix"][row][column] == top["count"]
+    matrix = np.array(summary["confusion_matrix"])
+    num_errors = matrix.sum() - matrix.trace()
+    assert matrix[row, column] == top["count"]
+    assert top["fraction_of_errors"] == top["count"] / num_errors
+    both = summary["top_confused_pairs"][0]
+    row, column = (ord(both[key]) - ord("a") for key in ("first", "second"))
+    assert matrix[row, column] + matrix[column, row] == both["count"]
+    assert both["fraction_of_errors"] == both["count"] / num_errors
 
 
 def test_metrics_never_import_jax():

@@ -18,6 +18,7 @@ FIGURES = {
     "training_curves",
     "confusion_matrix",
     "per_class_accuracy",
+    "confidence_by_class",
     "precision_recall_f1",
     "roc",
     "reliability",
@@ -78,6 +79,10 @@ def test_results_hold_the_report(reported, trained):
     assert {key: scores[key] for key in before} == before
     gap = scores["train_accuracy"] - scores["accuracy"]
     assert scores["generalization_gap"] == pytest.approx(gap)
+    logged = evaluation.logged_train_accuracy(RunFolder(reported).read_metrics())
+    assert scores["train_accuracy_logged"] == pytest.approx(logged)
+    gap = logged - scores["accuracy"]
+    assert scores["generalization_gap_logged"] == pytest.approx(gap)
     assert scores["num_params"] == trained[1]["num_params"]
     calibration = scores["calibration"]
     assert calibration["before"]["nll"] == pytest.approx(scores["loss"])
@@ -116,7 +121,12 @@ def test_subset_figures_show_the_subset():
     heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
     assert heights == [[100, 100, 100], [50, 100, 100]]
     matrix = figures["subset_test_confusion_matrix"].axes[0]
-    assert sorted(text.get_text() for text in matrix.texts) == ["1", "1", "2", "2"]
+    assert sorted(text.get_text() for text in matrix.texts) == [
+        "1\n50.0%",
+        "1\n50.0%",
+        "2\n100.0%",
+        "2\n100.0%",
+    ]
 
 
 def test_csv_files(reported):
@@ -137,6 +147,13 @@ def test_csv_files(reported):
     place = [list(scores["per_class"]).index(first[k]) for k in ("true", "predicted")]
     assert rows("top_confusions")[1] == [*map(str, first.values())]
     assert matrix[*place] == first["count"]
+    pair = scores["top_confused_pairs"][0]
+    assert rows("top_confused_pairs")[1] == [*map(str, pair.values())]
+    for name, row in zip(scores["per_class"], classes[1:], strict=True):
+        for key in ("confidence_right", "confidence_wrong"):
+            expected = scores["per_class"][name][key]
+            shown = row[classes[0].index(key)]
+            assert shown == ("" if expected is None else str(expected))
 
 
 def test_curves_as_csv(reported):
@@ -157,6 +174,12 @@ def test_curves_as_csv(reported):
             for kind in ("false", "true")
         )  # fmt: skip
         assert np.trapezoid(y, x) == pytest.approx(row["auc"])
+    text = (reported / "reliability.csv").read_text()
+    bins = [row for row in csv.DictReader(text.splitlines()) if int(row["images"])]
+    assert sum(int(row["images"]) for row in bins) == scores["num_examples"]
+    gaps = [abs(float(r["mean_confidence"]) - float(r["accuracy"])) for r in bins]
+    ece = np.average(gaps, weights=[int(row["images"]) for row in bins])
+    assert scores["calibration"]["before"]["ece"] == pytest.approx(ece)
 
 
 class Page(html.parser.HTMLParser):
@@ -200,6 +223,7 @@ def test_values_are_shown_as_people_write_them():
         ("loss", "0.33333"),
         ("calibration.fitted_on_itself", "yes"),
         ("worst_class.name", "a"),
+        ("worst_class_by_accuracy.name", "a"),
     ):
         assert shown[shown.index(name) + 1] == value
 
@@ -283,6 +307,81 @@ def test_auc_is_in_the_scores():
     )
 
 
+def test_confidence_is_in_the_scores_by_true_class():
+    scored = make_scored(wrong=[0, 1, 4, 7, 10])
+    scored.logits[3] *= 0.5
+    rows = scoring.describe_scores(*vars_of(scored))["per_class"]
+    sure, less_sure = (1 / (1 + 2 * np.exp(-logit)) for logit in (5, 2.5))
+    # Three right ones of "a", of which one is less sure; "b" is never right.
+    assert rows["a"]["confidence_right"] == pytest.approx((2 * sure + less_sure) / 3)
+    assert rows["a"]["confidence_wrong"] == pytest.approx(sure)
+    assert rows["b & <c>"]["confidence_right"] is None
+    assert rows["b & <c>"]["confidence_wrong"] == pytest.approx(sure)
+    assert rows["d"]["confidence_wrong"] is None
+    figures = report.draw_figures(scored, all_scores(scored), "test")
+    axes = figures["confidence_by_class"].axes[0]
+    heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
+    expected = [[rows[n][f"confidence_{k}"] for n in rows] for k in ("right", "wrong")]
+    np.testing.assert_allclose(heights, 100 * np.array(expected, float))
+    assert axes.get_ylabel() == "mean confidence (%)"
+
+
+def test_logged_train_accuracy_is_the_mean_over_the_last_epoch():
+    def log(*points):
+        return [{"split": "train", "epoch": e, "accuracy": a} for e, a in points]
+
+    # From 1.5 to 2.5: half of it in the second record, and half in the third.
+    records = log((1.0, 0.0), (2.0, 0.4), (2.5, 0.8))
+    records.insert(2, {"split": "val", "epoch": 2.0, "accuracy": 0.1})
+    assert evaluation.logged_train_accuracy(records) == pytest.approx(0.6)
+    assert evaluation.logged_train_accuracy(log((0.25, 0.3))) == pytest.approx(0.3)
+    assert np.isnan(evaluation.logged_train_accuracy([]))
+    scores = evaluation.compare_splits(*[make_scored([0, 1, 2])] * 3, records)
+    assert scores["generalization_gap_logged"] == pytest.approx(0.6 - 0.75)
+    assert all_scores(make_scored())["generalization_gap_logged"] is None
+
+
+def test_galleries_of_one_confusion():
+    scored = make_scored(wrong=[0, 3, 9])
+    scored.logits[3] *= 2
+    ((name, figure),) = report.draw_confusion(scored, 0, 1).items()
+    assert name == "confusion_a_b____c_"  # a file's name
+    assert figure.get_suptitle() == (
+        "a predicted as b & <c>\n3 of 3 images, the most confident first"
+    )
+    titles = [axes.get_title() for axes in figure.axes]
+    first, second = "✗ b & <c> (100%)\ntrue: a", "✗ b & <c> (99%)\ntrue: a"
+    assert titles == [first, second, second]
+    assert report.draw_confusion(scored, 1, 0) == {}
+
+
+def test_the_command_draws_galleries(trained, capsys):
+    workdir, results = trained
+    step = results["best_step"]
+    pair = results["val"]["top_confusions"][0]
+    true, predicted = pair["true"], pair["predicted"]
+    matrix = results["val"]["confusion_matrix"]
+    never = next(
+        (i, j) for i in range(10) for j in range(10) if i != j and not matrix[i][j]
+    )
+    command = [f"--workdir={workdir}", "--split=val", "--report"]
+    folder = workdir / "reports" / f"val-{step}"
+    gallery = folder / "figures" / f"confusion_{true}_{predicted}.png"
+    galleries = [f"--confusion={true},{predicted}", "--confusion={},{}".format(*never)]
+    evaluate.main([*command, *galleries])
+    assert "no image of {} is predicted as {}\n".format(*never) in (
+        capsys.readouterr().out
+    )
+    assert gallery.exists()
+    drawn = {path.stem for path in gallery.parent.iterdir()}
+    assert drawn == FIGURES | {gallery.stem}
+    shown = Page((folder / "report.html").read_text())
+    title = f"{true} predicted as {predicted}\n{min(16, pair['count'])} of"
+    assert any(title in image["alt"] for image in shown.images)
+    evaluate.main(command)
+    assert not gallery.exists()
+
+
 def vars_of(scored):
     return scored.logits, scored.dataset
 
@@ -324,6 +423,8 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     first, *classes = evaluation.to_text(scores).splitlines()
     assert first == "12 images: accuracy not known, loss not finite"
     assert classes[0].split() == ["a", "75.00%", "of", "4"]
+    worst = "worst class: a by accuracy (75.00%), a by F1 (0.8571)"
+    assert classes[3] == worst
     assert scores["accuracy"] is None and scores["generalization_gap"] is None
     figures = report.draw_figures(scored, scores, "test")
     assert "sample_predictions" in figures and "misclassified" not in figures
@@ -378,12 +479,29 @@ def test_people_and_model_are_named():
 
 
 @pytest.mark.parametrize(
+    "text, words",
+    [
+        ("cta,dog", r'class cta.*\(did you mean "cat"\?\)'),
+        ("cat,car", "class car, which the dataset does not have"),
+        ("cat", "two different classes.*--confusion=cat,dog"),
+        ("cat,cat", "two different classes"),
+        ("cat,dog,ship", "two different classes"),
+    ],
+)
+def test_confusions_that_are_none(text, words):
+    with pytest.raises(UserError, match=words):
+        evaluate.parse_confusion(text, ("cat", "dog", "ship"))
+
+
+@pytest.mark.parametrize(
     "arguments, words",
     [
+        (["--confusion=1,2"], "--report"),
+        (["--report", "--confusion=1, twelve"], "class twelve, which"),
         (["--human_labels=x.npy"], "--report"),
         (["--report", "--human_labels=nothing.npy"], "nothing.npy"),
     ],
 )
-def test_mistakes_with_human_labels(tiny_run, arguments, words):
+def test_mistakes_with_options_of_the_report(tiny_run, arguments, words):
     with pytest.raises(UserError, match=words):
         evaluate.main([f"--workdir={tiny_run[0]}", *arguments])

@@ -157,7 +157,7 @@ def copied_run(tiny_run, tmp_path):
 def test_the_evaluate_command(copied_run, tiny_run, capsys):
     evaluate.main([f"--workdir={copied_run}"])
     out = capsys.readouterr().out
-    assert "359 images" in out and out.count("\n") == 11
+    assert "359 images" in out and out.count("\n") == 12
     folder = RunFolder(copied_run)
     # Scoring the selected checkpoint again gives the same numbers again.
     assert folder.read("results") == tiny_run[1]

@@ -2,10 +2,13 @@
 
 python -m vit_jax.evaluate --workdir=RUN [--checkpoint=best] [--split=test]
 python -m vit_jax.evaluate --workdir=RUN --report [--human_labels=FILE] [--mirrored]
+python -m vit_jax.evaluate --workdir=RUN --report --confusion=cat,dog
 
 --report also scores the train and val splits, and subset_test beside test, times the
 model, and writes figures/, CSV files and report.html. Those of a finished run's best
 checkpoint on the test split go into RUN, all others into RUN/reports/SPLIT-STEP.
+--confusion=cat,dog adds the images of class cat that are predicted as dog to the
+report; it may be given several times.
 --mirrored also averages each image's probabilities with those of its mirror image; this
 score stands apart, as "mirrored".
 """
@@ -87,6 +90,29 @@ def choose_split(splits: dict[str, data.Dataset], name: str) -> data.Dataset:
     return splits[name]
 
 
+def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
+    """(true class, predicted class) of "cat,dog".
+
+    Raises:
+      UserError: these are not two different classes of the dataset.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if len(names) != 2 or names[0] == names[1]:
+        raise UserError(
+            f"--confusion={text} does not name two different classes; give the true "
+            f"and the predicted class, such as "
+            f"--confusion={class_names[0]},{class_names[1]}."
+        )
+    for name in names:
+        if name not in class_names:
+            raise UserError(
+                f"--confusion={text} names the class {name}, which the dataset does "
+                f"not have{did_you_mean(name, class_names)}; give names that stand in "
+                "dataset.json in the run's folder."
+            )
+    return class_names.index(names[0]), class_names.index(names[1])
+
+
 def _read_results(folder: RunFolder) -> dict[str, Any]:
     return folder.read("results") if folder.has("results") else {}
 
@@ -98,24 +124,28 @@ def _add_to_results(
     results = _read_results(folder)
     place = runs.stored_scores(results, step)
     for split, new in scores.items():
-        place[split] = {**place.get(split, {}), **new}
+        place[split] = {**(place.get(split) or {}), **new}
     folder.write("results", results)
 
 
 def _report_scores(
+    run: runs.Run,
     scored: Scored,
     splits: dict[str, data.Dataset],
     score: Scorer,
     counts: np.ndarray | None,
 ) -> dict[str, Any]:
     """The scores that only a report has: they need other splits, a clock or people."""
+    records = RunFolder(run.workdir).read_metrics()
     others = {
         name: scored if splits[name] is scored.dataset else score(splits[name])
         for name in ("val", "train")
         if name in splits
     }
     scores = {
-        **evaluation.compare_splits(scored, others.get("val"), others["train"]),
+        **evaluation.compare_splits(
+            scored, others.get("val"), others["train"], records=records
+        ),
         **score.describe_cost(scored.dataset),
     }
     if counts is not None:
@@ -135,8 +165,12 @@ def _write_report(
     scored: dict[str, Scored],
     scores: dict[str, dict[str, Any]],
     counts: np.ndarray | None,
+    confusions: Sequence[tuple[int, int]],
 ) -> None:
-    """A report of the first split in `scored`; the other one is subset_test."""
+    """A report of the first split in `scored`; the other one is subset_test.
+
+    `confusions` are pairs of a true and a predicted class to show the images of.
+    """
     split, *others = scored
     records = RunFolder(run.workdir).read_metrics()
     figures = report.draw_history(records, run.workdir.name)
@@ -145,10 +179,17 @@ def _write_report(
         figures |= report.draw_subset_test(*scored.values())
     if counts is not None:
         figures["disagreements_with_people"] = report.draw_people(scored[split], counts)
+    for true, predicted in confusions:
+        gallery = report.draw_confusion(scored[split], true, predicted)
+        if not gallery:
+            names = run.class_names
+            print(f"no image of {names[true]} is predicted as {names[predicted]}")
+        figures |= gallery
     folder = report_folder(RunFolder(run.workdir), run.step, split)
-    for name in report.OPTIONAL_FIGURES - figures.keys():
+    for path in (folder / "figures").glob("*.png"):
         # Of an earlier report, and no longer true.
-        (folder / "figures" / f"{name}.png").unlink(missing_ok=True)
+        if report.is_optional(path.stem) and path.stem not in figures:
+            path.unlink()
     path = page.write_report(
         folder,
         title=f"{run.workdir.name}: {split} split, step {run.step:,}",
@@ -172,11 +213,20 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         "--human_labels", metavar="FILE", help="CIFAR-10H counts (.npy), for the report"
     )
     parser.add_argument(
+        "--confusion",
+        metavar="TRUE,PREDICTED",
+        action="append",
+        default=[],
+        help="show the images of one confusion in the report",
+    )
+    parser.add_argument(
         "--mirrored", action="store_true", help="also score with mirror images"
     )
     options, overrides = parser.parse_known_args(arguments)
     if options.human_labels and not options.report:
         raise UserError("--human_labels is only read for a report; add --report.")
+    if options.confusion and not options.report:
+        raise UserError("--confusion is only drawn in a report; add --report.")
     return options, overrides
 
 
@@ -186,6 +236,7 @@ def main(arguments: Sequence[str]) -> None:
     flags = [f"--{name}" for name in vars(options)]
     split = options.split
     run = runs.load_run(options.workdir, options.checkpoint)
+    confusions = [parse_confusion(x, run.class_names) for x in options.confusion]
     config, splits = load_splits(run, overrides, flags)
     dataset = choose_split(splits, split)
     counts = None
@@ -204,11 +255,11 @@ def main(arguments: Sequence[str]) -> None:
         mirrored = score(evaluation.mirror(dataset))
         scores[split]["mirrored"] = evaluation.describe_mean(scored[split], mirrored)
     if options.report:
-        scores[split] |= _report_scores(scored[split], splits, score, counts)
+        scores[split] |= _report_scores(run, scored[split], splits, score, counts)
     _add_to_results(RunFolder(run.workdir), run.step, scores)
     print(evaluation.to_text(scores[split]))
     if options.report:
-        _write_report(run, scored, scores, counts)
+        _write_report(run, scored, scores, counts, confusions)
 
 
 if __name__ == "__main__":

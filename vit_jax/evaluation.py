@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,21 +58,57 @@ class Scorer:
         return {**cost.describe_cost(self._run), "latency": latency}
 
 
-def compare_splits(scored: Scored, val: Scored | None, train: Scored) -> dict[str, Any]:
-    """Scores of a split that need the other splits as well, JSON-ready.
+def logged_train_accuracy(records: Sequence[Mapping[str, Any]]) -> float:
+    """Mean accuracy of the training batches in the last epoch; NaN if none was logged.
+
+    The batches are augmented, dropout is on, and the parameters change meanwhile.
+
+    Args:
+      records: of metrics.jsonl; each of the training holds the mean since the one
+        before. One that reaches back beyond the last epoch counts by the part within.
+    """
+    logged = [record for record in records if record["split"] == "train"]
+    if not logged:
+        return math.nan
+    ends = np.array([record["epoch"] for record in logged], float)
+    starts = np.concatenate([[0.0], ends[:-1]])
+    weights = np.maximum(ends - np.maximum(starts, ends[-1] - 1), 0)
+    return float(np.average([record["accuracy"] for record in logged], weights=weights))
+
+
+def compare_splits(
+    scored: Scored,
+    val: Scored | None,
+    train: Scored,
+    records: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """Scores of a split that need the other splits or the log as well, JSON-ready.
+
+    Args:
+      scored: the split.
+      val, train: the splits to fit the temperature on, and to compare with.
+      records: of metrics.jsonl.
 
     Returns:
       calibration: {"before", "after"} temperature scaling fitted on `val` (None: there
         is none, and the temperature stays 1), and "fitted_on_itself": whether that is
         this very split, which flatters "after";
       train_accuracy: without augmentation;
-      generalization_gap: train_accuracy minus this split's.
+      generalization_gap: train_accuracy minus this split's;
+      train_accuracy_logged: of the run's last epoch, see `logged_train_accuracy`;
+      generalization_gap_logged: train_accuracy_logged minus this split's accuracy.
     """
     temperature = 1.0
     if val is not None:
         temperature = calibration.fit_temperature(val.logits, val.dataset.labels)
     labels = scored.dataset.labels
-    gap = train.accuracy - scored.accuracy
+    logged = logged_train_accuracy(records)
+    accuracies = {
+        "train_accuracy": train.accuracy,
+        "generalization_gap": train.accuracy - scored.accuracy,
+        "train_accuracy_logged": logged,
+        "generalization_gap_logged": logged - scored.accuracy,
+    }
     after = calibration.summarize(scored.logits, labels, temperature=temperature)
     return {
         "calibration": {
@@ -80,8 +116,7 @@ def compare_splits(scored: Scored, val: Scored | None, train: Scored) -> dict[st
             "after": after,
             "fitted_on_itself": val is not None and val.dataset is scored.dataset,
         },
-        "train_accuracy": None if math.isnan(train.accuracy) else train.accuracy,
-        "generalization_gap": None if math.isnan(gap) else gap,
+        **{key: None if math.isnan(x) else x for key, x in accuracies.items()},
     }
 
 
@@ -145,6 +180,11 @@ def to_text(scores: Mapping[str, Any]) -> str:
         f"  {name:<{width}}  {percent(one['accuracy']):>9} of {one['support']:,}"
         for name, one in scores["per_class"].items()
     ]
+    worst, least = scores["worst_class"], scores["worst_class_by_accuracy"]
+    lines.append(
+        f"worst class: {least['name']} by accuracy ({percent(least['accuracy'])}), "
+        f"{worst['name']} by F1 ({worst['f1']:.4f})"
+    )
     if "mirrored" in scores:
         accuracy = percent(scores["mirrored"]["accuracy"])
         lines.append(f"averaged with the mirror image: accuracy {accuracy}")

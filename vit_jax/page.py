@@ -77,8 +77,12 @@ def _score_tables(scores: Mapping[str, Any]) -> dict[str, Rows]:
             ),
         ],
         "top_confusions": [
-            ("true class", "predicted class", "images"),
+            ("true class", "predicted class", "images", "fraction of all errors"),
             *(row.values() for row in scores["top_confusions"]),
+        ],
+        "top_confused_pairs": [
+            ("class", "other class", "images", "fraction of all errors"),
+            *(row.values() for row in scores["top_confused_pairs"]),
         ],
     }
 

@@ -1,6 +1,7 @@
 """What a report shows of one run on one split: its figures and long tables."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,10 +20,13 @@ from vit_jax.metrics import calibration, classification, human, roc
 NUM_SAMPLES = 16
 _TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
 _HISTORY = ("step", "epoch", "split", "loss", "accuracy", "learning_rate", *_TIMINGS)
-# Not drawn for every model, or not in every report.
-OPTIONAL_FIGURES = frozenset(
-    {"misclassified", "confident_mistakes", "disagreements_with_people"}
-)
+_OPTIONAL_FIGURES = {"misclassified", "confident_mistakes", "disagreements_with_people"}
+
+
+def is_optional(name: str) -> bool:
+    """Whether a figure is not drawn for every model, or not in every report."""
+    is_gallery = name.startswith("confusion_") and name != "confusion_matrix"
+    return is_gallery or name in _OPTIONAL_FIGURES
 
 
 def history_series(
@@ -50,7 +54,8 @@ def make_tables(
 
     Returns:
       history: the records of metrics.jsonl; None where one does not have the value;
-      roc: of each class against all others.
+      roc: of each class against all others;
+      reliability: the bins of confidence, without temperature scaling.
     """
     curves = roc.one_vs_rest(scored.logits, scored.dataset.labels)
     names = scored.dataset.class_names
@@ -66,7 +71,19 @@ def make_tables(
     return {
         "history": [_HISTORY, *([r.get(k) for k in _HISTORY] for r in records)],
         "roc": [("class", "false_positive_rate", "true_positive_rate"), *rates],
+        "reliability": _reliability_rows(scored),
     }
+
+
+def _reliability_rows(scored: Scored) -> list[Sequence[Any]]:
+    bins = calibration.reliability_bins(scored.logits, scored.dataset.labels)
+    columns = (bins.edges[:-1], bins.edges[1:], bins.counts)
+    means = (
+        [None if math.isnan(value) else value for value in column.tolist()]
+        for column in (bins.confidence, bins.accuracy)
+    )
+    rows = zip(*(column.tolist() for column in columns), *means, strict=True)
+    return [("above", "up_to", "images", "mean_confidence", "accuracy"), *rows]
 
 
 def draw_history(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Figure]:
@@ -101,6 +118,7 @@ def draw_figures(
     quality = classification.per_class(logits, labels)
     matrix = classification.confusion_matrix(logits, labels)
     curves = roc.one_vs_rest(logits, labels)
+    right, wrong = calibration.mean_confidence_by_class(logits, labels)
     temperature = scores["calibration"]["after"]["temperature"] or math.nan
     scaled = logits.astype(np.float64) / temperature
     figures = {
@@ -112,6 +130,12 @@ def draw_figures(
         ),
         "precision_recall_f1": per_class.precision_recall_f1_bars(
             quality.precision, quality.recall, quality.f1, names
+        ),
+        "confidence_by_class": per_class.grouped_bars(
+            {"right answers": right, "wrong answers": wrong},
+            names,
+            title=f"Mean confidence by true class ({name})",
+            unit="mean confidence (%)",
         ),
         "roc": roc_figures.roc_curves(curves, names, roc.macro_auc(curves)),
         "reliability": calibration_figures.reliability_diagrams(
@@ -126,7 +150,9 @@ def draw_figures(
             title=f"Reliability before and after temperature scaling ({name})",
         ),
         "top_confusions": confusion.top_confusions(
-            classification.top_confusions(matrix), names
+            classification.top_confusions(matrix),
+            classification.top_confusions(matrix, both_ways=True),
+            names,
         ),
     }
     return figures | draw_samples(scored)
@@ -154,17 +180,42 @@ def draw_samples(scored: Scored) -> dict[str, Figure]:
         "confident_mistakes": ("Most confident mistakes", surest),
     }
     return {
-        name: images.predictions(
-            dataset.images[indices],
-            dataset.labels[indices],
-            predicted[indices],
-            softmax(logits[indices].astype(np.float64), axis=1).max(axis=1),
-            dataset.class_names,
-            title=title,
-        )
+        name: _draw_predictions(scored, indices, title)
         for name, (title, indices) in chosen.items()
         if len(indices)
     }
+
+
+def _draw_predictions(scored: Scored, indices: np.ndarray, title: str) -> Figure:
+    logits, dataset = scored.logits[indices], scored.dataset
+    return images.predictions(
+        dataset.images[indices],
+        dataset.labels[indices],
+        classification.predicted_classes(logits),
+        classification.confidence(logits),
+        dataset.class_names,
+        title=title,
+    )
+
+
+def draw_confusion(scored: Scored, true: int, predicted: int) -> dict[str, Figure]:
+    """{"confusion_TRUE_PREDICTED": figure} of the images of one confusion.
+
+    They are the `NUM_SAMPLES` with the highest confidence. The figure is missing where
+    no image of class `true` is predicted as class `predicted`.
+    """
+    indices = classification.examples_of_confusion(
+        scored.logits, scored.dataset.labels, true, predicted
+    )
+    if not len(indices):
+        return {}
+    names = [scored.dataset.class_names[index] for index in (true, predicted)]
+    shown = indices[:NUM_SAMPLES]
+    title = f"{names[0]} predicted as {names[1]}\n"
+    title += f"{len(shown)} of {len(indices)} images, the most confident first"
+    # The name of a class may hold what the name of a file may not.
+    name = re.sub(r"[^\w.-]", "_", f"confusion_{names[0]}_{names[1]}")
+    return {name: _draw_predictions(scored, shown, title)}
 
 
 def _draw(rng: np.random.Generator, indices: np.ndarray) -> np.ndarray:

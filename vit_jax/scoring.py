@@ -14,7 +14,7 @@ from jaxtyping import Float, UInt8
 from vit_jax import data, steps
 from vit_jax import mesh as meshes
 from vit_jax.data import batches
-from vit_jax.metrics import classification, roc
+from vit_jax.metrics import calibration, classification, roc
 from vit_jax.models.convolution import compiler_options
 
 
@@ -71,15 +71,24 @@ def describe_dataset(splits: dict[str, data.Dataset]) -> dict[str, Any]:
 def describe_scores(
     logits: Float[np.ndarray, "n classes"], dataset: data.Dataset
 ) -> dict[str, Any]:
-    """JSON-ready scores: accuracy, loss, num_examples, per_class, AUC and more."""
+    """JSON-ready scores: accuracy, loss, num_examples, per_class, AUC and more.
+
+    Each class has the mean confidence of its right and of its wrong predictions.
+    """
     scores = classification.summarize(logits, dataset.labels, dataset.class_names)
     curves = roc.one_vs_rest(logits, dataset.labels)
-    for row, curve in zip(scores["per_class"].values(), curves, strict=True):
-        row["auc"] = None if math.isnan(curve.auc) else curve.auc
-    mean_auc = roc.macro_auc(curves)
-    scores["macro"]["auc"] = None if math.isnan(mean_auc) else mean_auc
+    right, wrong = calibration.mean_confidence_by_class(logits, dataset.labels)
+    for index, row in enumerate(scores["per_class"].values()):
+        row["auc"] = _defined(curves[index].auc)
+        row["confidence_right"] = _defined(right[index])
+        row["confidence_wrong"] = _defined(wrong[index])
+    scores["macro"]["auc"] = _defined(roc.macro_auc(curves))
     return {
         "accuracy": scores.pop("accuracy"),
         "loss": scores.pop("cross_entropy"),
         **scores,
     }
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vit_jax.figures import style
 
-# Counts can be read in the cells up to about this many classes.
+# Numbers can be read in the cells up to about this many classes.
 MAX_CLASSES_WITH_TEXT = 20
 
 
@@ -20,8 +21,9 @@ def confusion_matrix(
 ) -> Figure:
     """Rows: true class, columns: predicted class.
 
-    Colour is the share of the true class, the text the number of examples; there is no
-    text for more than `MAX_CLASSES_WITH_TEXT` classes, and none in cells of 0.
+    Colour is the fraction of the true class. The text is the number of examples above
+    that fraction in per cent; there is no text for more than `MAX_CLASSES_WITH_TEXT`
+    classes, and none in cells of 0.
     """
     num_classes = len(class_names)
     totals = matrix.sum(axis=1, keepdims=True)
@@ -35,41 +37,66 @@ def confusion_matrix(
     style.label_classes(axes.xaxis, class_names, rotation=45)
     style.label_classes(axes.yaxis, class_names)
     bar = figure.colorbar(image, ax=axes, shrink=0.8)
-    bar.set_label("share of the true class (%)", fontsize=10)
+    bar.set_label("fraction of the true class (%)", fontsize=10)
     if num_classes <= MAX_CLASSES_WITH_TEXT:
         for row, column in zip(*np.nonzero(matrix), strict=True):
             axes.text(
                 column,
                 row,
-                str(matrix[row, column]),
+                f"{matrix[row, column]}\n{percent[row, column]:.1f}%",
                 ha="center",
                 va="center",
-                fontsize=9 if num_classes <= 10 else 6,
+                fontsize=8 if num_classes <= 10 else 5,
                 color="white" if percent[row, column] > 50 else "black",
             )
     return figure
 
 
 def top_confusions(
-    confusions: Sequence[tuple[int, int, int]],
+    one_way: Sequence[tuple[int, int, int, float]],
+    both_ways: Sequence[tuple[int, int, int, float]],
     class_names: Sequence[str],
     *,
     title: str = "Most frequent mistakes",
 ) -> Figure:
-    """A table of (true class, predicted class, number of examples), in this order."""
-    figure = style.new_figure(4.6, 0.9 + 0.28 * (len(confusions) + 1), title)
-    axes = figure.add_subplot()
+    """Two tables of confused pairs of classes, in the order given.
+
+    Args:
+      one_way: (true class, predicted class, number of examples, their fraction of all
+        errors), on the left.
+      both_ways: the same for two classes taken for one another, on the right.
+      class_names: in the order of the classes.
+      title: of the figure.
+    """
+    num_rows = 1 + max(len(one_way), len(both_ways))
+    figure = style.new_figure(11, 1.2 + 0.28 * num_rows, title)
+    left, right = figure.subplots(1, 2)
+    heads = ("true class", "predicted as")
+    _draw_pairs(left, one_way, class_names, "One direction", heads)
+    heads = ("class", "other class")
+    _draw_pairs(right, both_ways, class_names, "Both directions", heads)
+    return figure
+
+
+def _draw_pairs(
+    axes: Axes,
+    pairs: Sequence[tuple[int, int, int, float]],
+    class_names: Sequence[str],
+    title: str,
+    heads: tuple[str, str],
+) -> None:
     axes.set_axis_off()
-    if not confusions:
+    axes.set_title(title, fontsize=11)
+    if not pairs:
         axes.text(0.5, 0.5, "no mistakes", ha="center", fontsize=10)
-        return figure
+        return
     table = axes.table(
         [
-            [class_names[true], class_names[predicted], str(count)]
-            for true, predicted, count in confusions
+            [class_names[first], class_names[second], str(count), f"{fraction:.1%}"]
+            for first, second, count, fraction in pairs
         ],
-        colLabels=["true class", "predicted as", "images"],
-        colWidths=[0.4, 0.4, 0.2],
+        colLabels=[*heads, "images", "of all errors"],
+        colWidths=[0.3, 0.3, 0.16, 0.24],
         cellLoc="left",
         colLoc="left",
         bbox=(0, 0, 1, 1),
@@ -79,8 +106,7 @@ def top_confusions(
     for (row, column), cell in table.get_celld().items():
         cell.set_linewidth(0)
         cell.set_facecolor("0.85" if row == 0 else "0.96" if row % 2 else "white")
-        if column == 2:
+        if column >= 2:
             cell.set_text_props(ha="right")
         if row == 0:
             cell.set_text_props(fontweight="bold")
-    return figure

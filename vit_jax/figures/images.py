@@ -133,7 +133,11 @@ def _grid(
     """`count` axes in rows of `columns`, each filled by `draw`; cells are in inches."""
     columns = max(1, min(columns, count))
     rows = -(-count // columns)
-    figure = style.new_figure(margin + cell[0] * columns, 0.5 + cell[1] * rows, title)
+    lines = title.split("\n")
+    # The grid may be narrower than its title, a letter of which is 0.11 inches wide.
+    width = max(margin + cell[0] * columns, 0.2 + 0.11 * max(map(len, lines)))
+    height = 0.3 + 0.2 * len(lines) + cell[1] * rows
+    figure = style.new_figure(width, height, title)
     for index in range(count):
         draw(figure.add_subplot(rows, columns, index + 1), index)
     return figure

@@ -78,6 +78,23 @@ def reliability_bins(
         )
 
 
+def mean_confidence_by_class(
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "k"]]:
+    """Mean confidence of each true class's right predictions, and of its wrong ones.
+
+    NaN where the class has no right, or no wrong, prediction.
+    """
+    predicted, num_classes = classification.predicted_classes(logits), logits.shape[1]
+    means = []
+    for chosen in (predicted == labels, (predicted != labels) & (predicted >= 0)):
+        classes, values = labels[chosen], classification.confidence(logits[chosen])
+        counts = np.bincount(classes, minlength=num_classes)
+        sums = np.bincount(classes, values, minlength=num_classes)
+        means.append(np.where(counts, sums / np.maximum(counts, 1), np.nan))
+    return means[0], means[1]
+
+
 def brier_score(
     logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
 ) -> float:

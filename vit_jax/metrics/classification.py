@@ -8,7 +8,7 @@ and accuracy and loss of a split that holds one are NaN, so that a broken model 
 
 import dataclasses
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sklearn.metrics
@@ -66,23 +66,54 @@ def confusion_matrix(
     )
 
 
-def top_confusions(
-    matrix: Int[np.ndarray, "k k"], num_pairs: int = 10
-) -> list[tuple[int, int, int]]:
-    """The most frequent mistakes of a confusion matrix, most frequent first.
+class Confusion(NamedTuple):
+    """How often one class is predicted as another.
 
-    Returns:
-      (true class, predicted class, number of examples), without pairs never confused;
-      of equally frequent pairs the lower classes come first.
+    Attributes:
+      true, predicted: the two classes; where both directions are counted together,
+        the lower class and the higher one.
+      count: number of examples.
+      fraction_of_errors: `count` divided by the number of all wrong predictions.
+    """
+
+    true: int
+    predicted: int
+    count: int
+    fraction_of_errors: float
+
+
+def top_confusions(
+    matrix: Int[np.ndarray, "k k"], num_pairs: int = 10, *, both_ways: bool = False
+) -> list[Confusion]:
+    """The most frequent mistakes of a confusion matrix, the most frequent first.
+
+    Pairs that are never confused are left out; of equally frequent pairs the lower
+    classes come first.
+
+    Args:
+      matrix: true classes in rows, predicted classes in columns.
+      num_pairs: the largest number of pairs to return.
+      both_ways: whether to add "a predicted as b" and "b predicted as a" up.
     """
     mistakes = matrix - np.diag(np.diag(matrix))
+    num_errors = mistakes.sum()
+    if both_ways:
+        mistakes = np.triu(mistakes + mistakes.T)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:num_pairs]
     rows, columns = np.unravel_index(order, matrix.shape)
     return [
-        (int(row), int(column), int(matrix[row, column]))
+        Confusion(int(row), int(column), int(count), float(count / num_errors))
         for row, column in zip(rows, columns, strict=True)
-        if mistakes[row, column]
+        if (count := mistakes[row, column])
     ]
+
+
+def confidence(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
+    """Probability of the predicted class; NaN where there is none."""
+    finite = predicted_classes(logits) >= 0
+    values = np.full(len(logits), np.nan)
+    values[finite] = softmax(logits[finite].astype(np.float64), axis=1).max(axis=1)
+    return values
 
 
 def most_confident_mistakes(
@@ -94,10 +125,27 @@ def most_confident_mistakes(
     """
     predicted = predicted_classes(logits)
     wrong = np.flatnonzero((predicted != labels) & (predicted >= 0))
-    confidence = softmax(logits[wrong].astype(np.float64), axis=1).max(
-        axis=1, initial=0
-    )
-    return wrong[np.argsort(-confidence, kind="stable")[:num_examples]]
+    return _by_confidence(logits, wrong)[:num_examples]
+
+
+def examples_of_confusion(
+    logits: Float[np.ndarray, "n k"],
+    labels: Int[np.ndarray, "n"],
+    true: int,
+    predicted: int,
+) -> Int64[np.ndarray, "m"]:
+    """Indices of the examples of class `true` that are predicted as `predicted`.
+
+    They come in the order of falling confidence.
+    """
+    chosen = (labels == true) & (predicted_classes(logits) == predicted)
+    return _by_confidence(logits, np.flatnonzero(chosen))
+
+
+def _by_confidence(
+    logits: Float[np.ndarray, "n k"], indices: Int64[np.ndarray, "m"]
+) -> Int64[np.ndarray, "m"]:
+    return indices[np.argsort(-confidence(logits[indices]), kind="stable")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,6 +190,14 @@ def per_class_accuracy(
     return per_class(logits, labels).recall
 
 
+def worst_class(values: Float[np.ndarray, "k"]) -> int:
+    """The class with the lowest value, such as recall or F1; the first of equal ones.
+
+    Classes without examples (NaN) are left out.
+    """
+    return int(np.nanargmin(values))
+
+
 def summarize(
     logits: Float[np.ndarray, "n k"],
     labels: Int[np.ndarray, "n"],
@@ -153,12 +209,14 @@ def summarize(
     Returns:
       num_examples, num_without_prediction, accuracy, cross_entropy, top_5_accuracy (of
       more than five classes), macro (precision, recall, f1), worst_class (name, f1),
-      per_class (name -> accuracy, precision, recall, f1, support), confusion_matrix
-      and top_confusions (true, predicted, count).
+      worst_class_by_accuracy (name, accuracy), per_class (name -> accuracy, precision,
+      recall, f1, support), confusion_matrix, top_confusions (true, predicted, count,
+      fraction_of_errors), and the same of pairs in both directions together:
+      top_confused_pairs (first, second, count, fraction_of_errors).
     """
     scores = per_class(logits, labels)
     matrix = confusion_matrix(logits, labels)
-    worst = int(np.nanargmin(scores.f1))
+    worst, least = worst_class(scores.f1), worst_class(scores.recall)
     summary = {
         "num_examples": len(labels),
         "num_without_prediction": int((predicted_classes(logits) < 0).sum()),
@@ -166,6 +224,10 @@ def summarize(
         "cross_entropy": _defined(cross_entropy(logits, labels)),
         "macro": scores.macro(),
         "worst_class": {"name": class_names[worst], "f1": float(scores.f1[worst])},
+        "worst_class_by_accuracy": {
+            "name": class_names[least],
+            "accuracy": float(scores.recall[least]),
+        },
         "per_class": {
             name: {
                 "accuracy": _defined(scores.recall[index]),
@@ -178,8 +240,18 @@ def summarize(
         },
         "confusion_matrix": matrix.tolist(),
         "top_confusions": [
-            {"true": class_names[true], "predicted": class_names[guess], "count": count}
-            for true, guess, count in top_confusions(matrix, num_confusions)
+            pair._asdict()
+            | {"true": class_names[pair.true], "predicted": class_names[pair.predicted]}
+            for pair in top_confusions(matrix, num_confusions)
+        ],
+        "top_confused_pairs": [
+            {
+                "first": class_names[pair.true],
+                "second": class_names[pair.predicted],
+                "count": pair.count,
+                "fraction_of_errors": pair.fraction_of_errors,
+            }
+            for pair in top_confusions(matrix, num_confusions, both_ways=True)
         ],
     }
     if logits.shape[1] > 5:
