@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from vit_jax import exploration, explore
-from vit_jax.config import set_value
+from vit_jax.config import make_config, set_value
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
 from vit_jax.interpret.features import embed
+from vit_jax.metrics.distances import class_distances
 
 RNG = np.random.default_rng(0)
 
@@ -82,19 +83,63 @@ def test_the_command_draws_and_prints(tiny_run, tmp_path, capsys):
     assert summary["image_shape"] == [8, 8, 1]
     assert sum(summary["class_counts"]["train"]) == 1258
     np.testing.assert_allclose(summary["config_mean"], summary["train_mean"], rtol=1e-6)
-    assert set(summary["distances"]) == {"raw pixels", "features"}
+    spaces = {"raw pixels", "features"}
+    planes = {f"t-SNE plane of {name}" for name in spaces}
+    assert set(summary["distances"]) == spaces | planes
     assert summary["distances"]["raw pixels"]["num_examples"] == 30
     assert "test in train" in summary["duplicates"]
-    assert "distance in features" in printed and "train: 1,258 images" in printed
+    assert "distance in features" in printed
+    assert (
+        "distance in t-SNE plane of raw pixels" in printed
+        and "train: 1,258 images" in printed
+    )
     names = {path.stem for path in out.glob("*.png")}
     assert names >= {
         "augmentation",
         "channel_histograms",
         "class_counts",
+        "class_patches",
         "class_samples",
         "patches",
         "tsne",
     }
+
+
+def test_distances_are_measured_in_the_plane_that_is_drawn():
+    # Two classes far apart in two far groups each: the plane brings groups nearer.
+    values = (
+        RNG.integers(20, size=(24, 4, 4, 3))
+        + np.repeat([0, 200], 12)[:, None, None, None]
+    )
+    labels = np.repeat(np.array([0, 1], np.int32), 12)
+    dataset = Dataset(values.astype(np.uint8), labels, ("dark", "light"))
+    summary, figure = exploration.draw_spaces(dataset, None)
+    (axes,) = figure.axes[:1]
+    plane = np.concatenate([dots.get_offsets() for dots in axes.collections])
+    expected = class_distances(plane, labels)
+    found = summary["t-SNE plane of raw pixels"]
+    assert found["within"] == pytest.approx(expected.within)
+    assert found["between"] == pytest.approx(expected.between)
+    assert found["ratio"] == pytest.approx(expected.ratio)
+    pixels = class_distances(values.reshape(24, -1) / 255, labels)
+    assert summary["raw pixels"]["ratio"] == pytest.approx(pixels.ratio, rel=1e-5)
+    own, drawn = axes.get_title().splitlines()
+    assert own.endswith(f"= {pixels.ratio:.2f}")
+    assert drawn.endswith(f"= {expected.ratio:.2f}")
+
+
+@pytest.mark.parametrize(
+    "model, pixels",
+    [({"name": "vit_128x6_post_norm", "patch_size": 2}, 2), ({"name": "resnet18"}, 4)],
+)
+def test_patches_of_every_class_have_the_models_size(model, pixels):
+    config = make_config({"data": {"source": "digits"}, "model": model})
+    dataset = make_dataset(RNG.integers(256, size=(12, 8, 8, 3), dtype=np.uint8), 3)
+    splits = {"train": dataset, "test": dataset}
+    _, figures = exploration.draw_data(config, splits, RNG)
+    figure = figures["class_patches"]
+    assert [axes.get_title() for axes in figure.axes] == list(dataset.class_names)
+    assert f"patches of {pixels} × {pixels} pixels" in figure.get_suptitle()
 
 
 def test_mistakes_are_one_sentence(tmp_path, tiny_run):

@@ -89,6 +89,22 @@ def test_image_and_patches(tmp_path):
     assert style.save(figure, tmp_path / "p.png").stat().st_size > 3_000
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_class_patches_are_apart_and_whole(tmp_path, channels):
+    pictures = _random(3, 9, 12, channels)
+    figure = images.class_patches(pictures, NAMES, 4)
+    assert [axes.get_title() for axes in figure.axes] == list(NAMES)
+    for axes, picture in zip(figure.axes, pictures, strict=True):
+        sheet = _shown(axes)
+        assert sheet.shape[:2] == (9, 14)
+        for line in (sheet[4], sheet[:, 4], sheet[:, 9]):
+            assert (line == 255).all()
+        patches = np.delete(np.delete(sheet, 4, axis=0), (4, 9), axis=1)
+        np.testing.assert_array_equal(patches, np.squeeze(picture[:8]))
+    assert "2 × 3 = 6 patches of 4 × 4 pixels" in figure.get_suptitle()
+    assert style.save(figure, tmp_path / "p.png").stat().st_size > 3_000
+
+
 def test_augmentations():
     originals, augmented = _random(2, 8, 8, 3), _random(2, 3, 8, 8, 3)
     grid = np.array(images.augmentations(originals, augmented).axes).reshape(2, 4)

@@ -38,23 +38,26 @@ def test_prediction(tmp_path, with_map):
     assert style.save(figure, tmp_path / "p.png").stat().st_size > 3_000
 
 
-def test_accuracy_curves(tmp_path):
-    epochs, accuracy = np.array([1.0, 2.0, 3.0]), np.array([0.3, np.nan, 0.5])
-    by_epoch = {"vit": (epochs, accuracy), "resnet": (epochs, accuracy + 0.1)}
-    by_seconds = {name: (10 * x, y) for name, (x, y) in by_epoch.items()}
-    figure = compare.accuracy_curves(by_epoch, by_seconds, split="test")
-    left, right = figure.axes
-    np.testing.assert_array_equal(left.lines[0].get_xdata(), [1, 3])
-    np.testing.assert_array_equal(right.lines[1].get_xdata(), [10, 30])
-    np.testing.assert_allclose(right.lines[1].get_ydata(), [40, 60])
-    assert left.get_ylabel() == "test accuracy (%)"
-    assert right.get_xlabel() == "training time (seconds)"
-    legend = [text.get_text() for text in right.get_legend().get_texts()]
+def test_training_curves(tmp_path):
+    epochs, values = np.array([1.0, 2.0, 3.0]), np.array([0.3, np.nan, 0.5])
+    runs = {"vit": (epochs, values), "resnet": (epochs, values + 0.1)}
+    one = {"vit": (epochs[:1], values[:1]), "resnet": (epochs[:0], values[:0])}
+    splits = {"train": runs, "val": one}
+    figure = compare.training_curves(splits, splits)
+    loss, _, accuracy, single = figure.axes
+    np.testing.assert_array_equal(loss.lines[0].get_xdata(), [1, 3])
+    np.testing.assert_allclose(loss.lines[1].get_ydata(), [0.4, 0.6])
+    np.testing.assert_allclose(accuracy.lines[1].get_ydata(), [40, 60])
+    assert (loss.get_ylabel(), accuracy.get_ylabel()) == ("loss (nats)", "accuracy (%)")
+    assert [axes.get_title() for axes in figure.axes] == ["train", "val"] * 2
+    assert {axes.get_xlabel() for axes in figure.axes} == {"epoch"}
+    legend = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
     assert legend == ["vit", "resnet"]
-    # A run looks the same on both sides.
-    for a, b in zip(left.lines, right.lines, strict=True):
+    # A run looks the same everywhere, and a single evaluation is seen.
+    for a, b in zip(loss.lines, accuracy.lines, strict=True):
         assert a.get_color() == b.get_color()
         assert a.get_linestyle() == b.get_linestyle()
+    assert single.lines[0].get_marker() == "o" != loss.lines[0].get_marker()
     assert style.save(figure, tmp_path / "c.png").stat().st_size > 5_000
 
 
@@ -83,11 +86,17 @@ def test_comparison_panels(tmp_path):
         "test accuracy (%)": {"vit": (86.3, 0.25), "resnet": (93.6, nan)},
         "epoch time (s)": {"vit": (3.0, 0.5), "resnet": (4.0, nan)},
         "epochs to 90%": {"vit": (nan, nan), "resnet": (5.0, 0.0)},
+        "epochs to 95%": {"vit": (np.inf, nan), "resnet": (9.0, nan)},
         "loss": {"vit": (0.4, nan), "resnet": (0.2, nan)},
     }
-    figure = compare.comparison_panels(panels, from_zero=["epoch time (s)"])
-    dots, bars, unknown, *_, empty, _ = figure.axes
-    assert [axes.get_xlabel() for axes in figure.axes[:4]] == list(panels)
+    notes = {"loss": {"vit": "cat"}}
+    figure = compare.comparison_panels(
+        panels, from_zero=["epoch time (s)"], notes=notes
+    )
+    dots, bars, unknown, never, noted, empty = figure.axes
+    assert [axes.get_xlabel() for axes in figure.axes[:5]] == list(panels)
+    assert [text.get_text() for text in never.texts] == ["never", "9"]
+    assert [text.get_text() for text in noted.texts] == ["0.4\n(cat)", "0.2"]
     assert [text.get_text() for text in dots.texts] == ["86.3 ± 0.25", "93.6"]
     assert [text.get_text() for text in unknown.texts] == ["–", "5"]
     error = next(c for c in dots.containers if isinstance(c, ErrorbarContainer))

@@ -1,11 +1,12 @@
-"""Runs side by side: one table, their curves, and paired tests of the difference.
+"""Runs side by side: their numbers and curves, and paired tests of the difference.
 
-python -m vit_jax.compare RUN RUN... --out=DIR
+python -m vit_jax.compare RUN RUN... --out=DIR [--train_accuracy=0.9]
 
-Each run's best checkpoint is scored on the test split. Runs whose settings differ only
-in the seed share one row, mean ± standard deviation. DIR gets comparison.md and
-comparison.png, comparison.csv (one row for each run), paired.csv, curves.png and
-accuracy_over_time.png.
+Each run's selected checkpoint, or the last one where nothing was selected, is scored on
+the test split. Runs whose settings differ only in the seed share one row, mean ±
+standard deviation. DIR gets comparison.md and comparison.png, comparison.csv (one row
+for each run), paired.csv, curves.png and accuracy_over_time.png. In the CSV an accuracy
+that was never reached took "inf" epochs.
 """
 
 import math
@@ -26,26 +27,45 @@ from vit_jax.figures import style
 from vit_jax.tables import markdown_table, write_csv
 
 # Key of a run's numbers -> heading, factor, format, and whether its bars start at 0.
-COLUMNS = {
+QUALITY = {
     "accuracy": ("test accuracy (%)", 100, ".2f", False),
     "loss": ("test loss (nats)", 1, ".4f", False),
-    "parameters_m": ("parameters (M)", 1, ".3g", True),
-    "flops_g": ("GFLOPs", 1, ".3g", True),
-    "inference_ms": ("inference (ms)", 1, ".3g", True),
-    "inference_ms_batch_128": ("inference, batch 128 (ms)", 1, ".3g", True),
     "mean_auc": ("mean AUC", 1, ".4f", False),
     "mean_f1": ("mean F1", 1, ".4f", False),
     "worst_f1": ("worst-class F1", 1, ".4f", False),
-    "generalization_gap": ("generalisation gap (points)", 100, ".2f", False),
-    "epoch_seconds": ("epoch time (s)", 1, ".3g", True),
-    "epochs_to_90": ("epochs to ≥ 90%", 1, ".3g", True),
-    "train_seconds": ("training (s)", 1, ".4g", True),
+    "generalization_gap": ("gap, train split scored (points)", 100, ".2f", False),
+    "logged_gap": ("gap, train as logged (points)", 100, ".2f", False),
 }
-_NOTE = (
-    "– : 90% never reached on the validation split, or not known; the generalisation "
-    "gap is known after `python -m vit_jax.evaluate --workdir=RUN --report`. GFLOPs "
-    "are of one forward pass of one image; inference is the time for one image, "
-    "measured on the machine that compares."
+COST = {
+    "parameters_m": ("parameters (M)", 1, ".3g", True),
+    "trainable_parameters_m": ("trainable parameters (M)", 1, ".3g", True),
+    "flops_g": ("GFLOPs", 1, ".3g", True),
+    "inference_ms": ("inference (ms)", 1, ".3g", True),
+    "inference_ms_batch_128": ("inference, batch 128 (ms)", 1, ".3g", True),
+    "epoch_seconds": ("epoch time (s)", 1, ".4g", True),
+    "train_seconds": ("training (s)", 1, ".4g", True),
+    "epochs_to_90": ("epochs to ≥ 90% validation accuracy", 1, ".3g", True),
+    "epochs_to_train_accuracy": ("epochs to ≥ {goal} train accuracy", 1, ".3g", True),
+    "seconds_to_train_accuracy": ("seconds to ≥ {goal} train accuracy", 1, ".4g", True),
+}
+COLUMNS = QUALITY | COST
+_SELECTED_ON = {
+    "val": "validation split",
+    "test": "test split",
+    "nothing": "last epoch, nothing selected",
+}
+_QUALITY_NOTE = (
+    "– : not known. The gap is the generalisation gap, train accuracy minus test "
+    "accuracy. With the train split scored, the checkpoint classifies its images "
+    "without augmentation; this is known after `python -m vit_jax.evaluate "
+    "--workdir=RUN --report`. As logged, it is the mean over the training steps of the "
+    "last epoch, with dropout and augmentation."
+)
+_COST_NOTE = (
+    "GFLOPs are of one forward pass of one image; inference is the time for one image, "
+    "measured on the machine that compares. Epochs and seconds to a train accuracy go "
+    "by the mean that each epoch's training steps logged. A run that selected on the "
+    "test split has its validation accuracy from there."
 )
 _TEST_NOTE = (
     "Test accuracy of a run minus that of the first, on the same images: bootstrap "
@@ -62,9 +82,10 @@ def compare(entries: Sequence[Entry], out: pathlib.Path) -> str:
     """
     tests = comparison.paired_tests(entries)
     groups = comparison.group_runs(entries)
-    first = ("# Comparison", _group_table(groups), _NOTE)
-    second = ("## Paired tests", _test_table(tests), _TEST_NOTE)
-    markdown = "\n\n".join((*first, *second))
+    parts = ["# Comparison", _quality_table(groups), _QUALITY_NOTE]
+    parts += ["## Cost and training", _cost_table(groups), _COST_NOTE]
+    parts += ["## Paired tests", _test_table(tests), _TEST_NOTE]
+    markdown = "\n\n".join(parts)
     try:
         out.mkdir(parents=True, exist_ok=True)
         (out / "comparison.md").write_text(markdown + "\n", encoding="utf-8")
@@ -84,23 +105,43 @@ def _group_name(group: Sequence[Entry]) -> str:
     return group[0].name + (f" (+{len(group) - 1})" if len(group) > 1 else "")
 
 
-def _group_table(groups: Sequence[Sequence[Entry]]) -> str:
-    head = ["run", "model", "seeds", *(c[0] for c in COLUMNS.values()), "selected on"]
+def _heading(key: str, goal: float) -> str:
+    return COLUMNS[key][0].format(goal=f"{100 * goal:g}%")
+
+
+def _quality_table(groups: Sequence[Sequence[Entry]]) -> str:
+    goal = groups[0][0].goal
+    head = ["run", "model", "seeds", "selected on"]
     rows = []
     for group in groups:
-        numbers = comparison.summarize_group(group)
+        cells = {key: _show(group, key) for key in QUALITY}
+        cells["worst_f1"] += f" ({_worst_classes(group)})"
         seeds = ", ".join(str(entry.seed) for entry in group)
-        cells = [
-            _show(numbers[key], factor, form)
-            for key, (_, factor, form, _) in COLUMNS.items()
-        ]
-        first = group[0]
-        rows.append([_group_name(group), first.model, seeds, *cells, first.selected_on])
+        selected = {_SELECTED_ON.get(e.selected_on, e.selected_on) for e in group}
+        first = [_group_name(group), group[0].model, seeds, ", ".join(sorted(selected))]
+        rows.append([*first, *cells.values()])
+    return markdown_table([*head, *(_heading(key, goal) for key in QUALITY)], rows)
+
+
+def _cost_table(groups: Sequence[Sequence[Entry]]) -> str:
+    head = ["run", *(_heading(key, groups[0][0].goal) for key in COST)]
+    rows = [[_group_name(g), *(_show(g, key) for key in COST)] for g in groups]
     return markdown_table(head, rows)
 
 
-def _show(number: tuple[float, float], factor: float, form: str) -> str:
+def _worst_classes(group: Sequence[Entry]) -> str:
+    """The class with the lowest F1 score; of several seeds all that differ."""
+    return ", ".join(dict.fromkeys(entry.worst_class for entry in group))
+
+
+def _show(group: Sequence[Entry], key: str) -> str:
+    _, factor, form, _ = COLUMNS[key]
+    number = comparison.summarize_group(group)[key]
     mean, std = (factor * value for value in number)
+    never = sum(entry.numbers[key] == math.inf for entry in group)
+    if never:
+        some = f" in {never} of {len(group)}" if never < len(group) else ""
+        return f"never{some}"
     if math.isnan(mean):
         return "–"
     # Parameters and operations are the same for every seed.
@@ -132,43 +173,56 @@ def _flat_row(entry: Entry) -> dict[str, Any]:
         "model": entry.model,
         "seed": entry.seed,
         **entry.numbers,
+        "worst_class": entry.worst_class,
+        "train_accuracy_goal": entry.goal,
         "selected_on": entry.selected_on,
     }
 
 
 def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
-    """Every quantity of the table that some run has, with its scatter over seeds."""
+    """Every quantity of the tables that some run has, with its scatter over seeds."""
     numbers = {_group_name(g): comparison.summarize_group(g) for g in groups}
+    goal = groups[0][0].goal
     panels = {}
-    for key, (heading, factor, _, _) in COLUMNS.items():
+    for key, (_, factor, _, _) in COLUMNS.items():
         values = {
             name: (factor * one[key][0], factor * one[key][1])
             for name, one in numbers.items()
         }
         if not all(math.isnan(mean) for mean, _ in values.values()):
-            panels[heading] = values
+            panels[_heading(key, goal)] = values
+    worst = {_group_name(group): _worst_classes(group) for group in groups}
     return figures.comparison_panels(
         panels,
-        from_zero=[heading for heading, _, _, bars in COLUMNS.values() if bars],
+        from_zero=[_heading(key, goal) for key in COLUMNS if COLUMNS[key][3]],
+        notes={_heading("worst_f1", goal): worst},
         title="Comparison"
         + ", mean ± standard deviation over seeds" * (len(max(groups, key=len)) > 1),
     )
 
 
-def _validation_curve(entry: Entry, key: str) -> tuple[np.ndarray, np.ndarray]:
-    """`key` and accuracy of a run's evaluations; NaN where a loss was not finite."""
+def _validation_curve(
+    entry: Entry, x: str, y: str = "accuracy"
+) -> tuple[np.ndarray, np.ndarray]:
+    """`x` and `y` of a run's evaluations; NaN where a value was not finite."""
     records = [r for r in entry.records if r["split"] == "val"]
-    x, y = (np.array([r[k] for r in records], float) for k in (key, "accuracy"))
-    return x, y
+    return tuple(np.array([r[key] for r in records], float) for key in (x, y))
 
 
 def draw_curves(entries: Sequence[Entry]) -> Figure:
-    """Validation accuracy of each run by epoch and by seconds of training."""
-    by_epoch, by_seconds = (
-        {entry.name: _validation_curve(entry, key) for entry in entries}
-        for key in ("epoch", "seconds")
-    )
-    return figures.accuracy_curves(by_epoch, by_seconds, split="validation")
+    """Loss and accuracy of each run by epoch, in training and on validation."""
+    curves = {}
+    for key in ("loss", "accuracy"):
+        means = {entry.name: entry.train_epochs(key) for entry in entries}
+        curves[key] = {
+            "train, as logged": {
+                name: (mean.epochs, mean.values) for name, mean in means.items()
+            },
+            "validation": {
+                entry.name: _validation_curve(entry, "epoch", key) for entry in entries
+            },
+        }
+    return figures.training_curves(curves["loss"], curves["accuracy"])
 
 
 def draw_accuracy_over_time(groups: Sequence[Sequence[Entry]]) -> Figure:
@@ -200,10 +254,23 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs")
     parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    parser.add_argument(
+        "--train_accuracy",
+        type=float,
+        default=0.9,
+        metavar="SHARE",
+        help="epochs and seconds are counted to it; above 0, at most 1 (default 0.9)",
+    )
     options, overrides = parser.parse_known_args(arguments)
+    goal = options.train_accuracy
+    if not 0 < goal <= 1:
+        raise UserError(
+            f"--train_accuracy is {goal:g}, but a share above 0 and at most 1 is "
+            "expected; give 0.9 for 90%."
+        )
     names = _names(options.runs)
     entries = [
-        comparison.load_entry(workdir, name, overrides)
+        comparison.load_entry(workdir, name, overrides, goal=goal)
         for workdir, name in zip(options.runs, names, strict=True)
     ]
     print(compare(entries, pathlib.Path(options.out)))

@@ -15,6 +15,7 @@ from vit_jax.errors import UserError
 from vit_jax.evaluation import Scored
 from vit_jax.folder import FREE_SETTINGS, RunFolder
 from vit_jax.metrics import classification, paired
+from vit_jax.metrics.epochs import EpochMeans, epoch_means
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,13 +24,18 @@ class Entry:
 
     Attributes:
       name: for tables and legends.
-      model, seed, selected_on: as in the config; `selected_on` is "val" or "test".
+      model, seed: as in the config.
+      selected_on: what chose the scored checkpoint: "val" or "test" for that split, or
+        "nothing" for the weights after the last epoch.
       recipe: equal for runs whose settings differ only in the seed.
       records: of metrics.jsonl.
       scored: the test split with the best checkpoint's logits.
+      worst_class: the name of the class with the lowest F1 score on it.
+      goal: the training accuracy, 0 to 1, that `numbers` counts epochs to.
       numbers: those that `compare.COLUMNS` names; None where unknown. Parameters are
         in millions, operations of one forward pass in billions (1e9), milliseconds for
-        one image in batches of 1 and of 128, measured here and now.
+        one image in batches of 1 and of 128, measured here and now. Epochs and seconds
+        to an accuracy are infinite where it was never reached.
     """
 
     name: str
@@ -39,6 +45,8 @@ class Entry:
     recipe: str
     records: list[dict[str, Any]]
     scored: Scored
+    worst_class: str
+    goal: float
     numbers: dict[str, float | int | None]
 
     @property
@@ -47,9 +55,17 @@ class Entry:
         predicted = classification.predicted_classes(self.scored.logits)
         return predicted == self.scored.dataset.labels
 
+    def train_epochs(self, key: str) -> EpochMeans:
+        """Means by epoch of what training logged as `key`; see `_train_epochs`."""
+        return _train_epochs(self.records, key)
+
 
 def load_entry(
-    workdir: str | pathlib.Path, name: str, overrides: Sequence[str] = ()
+    workdir: str | pathlib.Path,
+    name: str,
+    overrides: Sequence[str] = (),
+    *,
+    goal: float = 0.9,
 ) -> Entry:
     """Scores a run's best checkpoint; `overrides` are "--config.data.dir=DIR" etc.
 
@@ -67,21 +83,41 @@ def load_entry(
     records = folder.read_metrics()
     results = folder.read("results") if folder.has("results") else {}
     stored = runs.stored_scores(results, run.step).get("test", {})
+    scores = scoring.describe_scores(scored.logits, test)
+    cost = score.describe_cost(test)
+    on_test = config.data.validation == "test"
     return Entry(
         name=name,
         model=config.model.name,
         seed=config.seed,
-        selected_on="test" if config.data.validation == "test" else "val",
+        # Before a run's end only its settings tell.
+        selected_on=results.get("selected_on", "test" if on_test else "val"),
         recipe=json.dumps(recipe, sort_keys=True),
         records=records,
         scored=scored,
+        worst_class=scores["worst_class"]["name"],
+        goal=goal,
         numbers={
-            **_describe_scores(scored),
-            **_describe_cost(score.describe_cost(test)),
+            **_describe_scores(scores),
             "generalization_gap": stored.get("generalization_gap"),
-            **_describe_training(records),
+            "logged_gap": _logged_gap(records, scores["accuracy"]),
+            **_describe_cost(cost),
+            "trainable_parameters_m": (
+                results.get("num_trainable_params", cost["num_params"]) / 1e6
+            ),
+            **_describe_training(records, goal),
         },
     )
+
+
+def _describe_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "accuracy": scores["accuracy"],
+        "loss": scores["loss"],
+        "mean_auc": scores["macro"]["auc"],
+        "mean_f1": scores["macro"]["f1"],
+        "worst_f1": scores["worst_class"]["f1"],
+    }
 
 
 def _describe_cost(cost: Mapping[str, Any]) -> dict[str, float]:
@@ -94,26 +130,42 @@ def _describe_cost(cost: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _describe_training(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """epoch_seconds (mean), epochs_to_90 and train_seconds, or None."""
+def _train_epochs(records: Sequence[Mapping[str, Any]], key: str) -> EpochMeans:
+    """Means by epoch of what the training steps logged, with dropout and augmentation.
+
+    NaN where a value was not finite, which the records hold as None.
+    """
+    logged = [r for r in records if r["split"] == "train"]
+    columns = ([r[k] for r in logged] for k in ("step", "epoch", "seconds", key))
+    return epoch_means(*(np.array(column, float) for column in columns))
+
+
+def _logged_gap(
+    records: Sequence[Mapping[str, Any]], test_accuracy: float | None
+) -> float | None:
+    """The last epoch's logged training accuracy minus the test accuracy, as a share."""
+    logged = _train_epochs(records, "accuracy").values
+    if test_accuracy is None or not np.isfinite(logged[-1:]).any():
+        return None
+    return float(logged[-1]) - test_accuracy
+
+
+def _describe_training(
+    records: Sequence[Mapping[str, Any]], goal: float
+) -> dict[str, Any]:
+    """epoch_seconds (mean), train_seconds and what it took to reach accuracies."""
+    val = [r for r in records if r["split"] == "val"]
     # None is a NaN, from logits that were not finite.
-    good = [r for r in records if r["split"] == "val" and (r["accuracy"] or 0) >= 0.9]
+    good = [r["epoch"] for r in val if (r["accuracy"] or 0) >= 0.9]
+    reached = _train_epochs(records, "accuracy").first_reaching(goal)
+    epochs, seconds = (None if math.isnan(x) else x for x in reached)
     last = records[-1] if records else {"epoch": 0, "seconds": None}
     return {
         "epoch_seconds": last["seconds"] / last["epoch"] if last["epoch"] else None,
-        "epochs_to_90": good[0]["epoch"] if good else None,
         "train_seconds": last["seconds"],
-    }
-
-
-def _describe_scores(scored: Scored) -> dict[str, Any]:
-    scores = scoring.describe_scores(scored.logits, scored.dataset)
-    return {
-        "accuracy": scores["accuracy"],
-        "loss": scores["loss"],
-        "mean_auc": scores["macro"]["auc"],
-        "mean_f1": scores["macro"]["f1"],
-        "worst_f1": scores["worst_class"]["f1"],
+        "epochs_to_90": (good[0] if good else math.inf) if val else None,
+        "epochs_to_train_accuracy": epochs,
+        "seconds_to_train_accuracy": seconds,
     }
 
 
@@ -128,13 +180,20 @@ def group_runs(entries: Iterable[Entry]) -> list[list[Entry]]:
 def summarize_group(group: Sequence[Entry]) -> dict[str, tuple[float, float]]:
     """Number -> (mean, standard deviation); NaN where a run does not have the number.
 
-    The deviation of one run is NaN.
+    The mean of an accuracy that no run of the group ever reached is infinite; of one
+    that some reached it is NaN. The deviation of one run is NaN.
     """
-    values = {
-        key: [math.nan if e.numbers[key] is None else e.numbers[key] for e in group]
-        for key in group[0].numbers
+    return {
+        key: _mean_and_std([e.numbers[key] for e in group]) for key in group[0].numbers
     }
-    return {key: paired.mean_and_std(column) for key, column in values.items()}
+
+
+def _mean_and_std(values: Sequence[float | None]) -> tuple[float, float]:
+    numbers = [math.nan if value is None else value for value in values]
+    if math.inf in numbers:
+        # A mean of those alone that got there would flatter.
+        return (math.inf if set(numbers) == {math.inf} else math.nan), math.nan
+    return paired.mean_and_std(numbers)
 
 
 def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:

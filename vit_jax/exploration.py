@@ -21,6 +21,8 @@ from vit_jax.runs import load_run
 
 Splits = Mapping[str, data.Dataset]
 
+# Side of the patches that are drawn where the model has none, in pixels.
+_PATCH_PIXELS = 4
 # Rows of a figure that can still be read.
 _SHOWN_CLASSES = 20
 _SHOWN_PAIRS = 16
@@ -147,8 +149,9 @@ def draw_data(
     used = "mean {}, std {}".format(
         *(", ".join(f"{255 * x:.1f}" for x in part) for part in (mean, std))
     )
+    samples, names = class_samples(train, rng)
     figures = {
-        "class_samples": images.class_samples(*class_samples(train, rng)),
+        "class_samples": images.class_samples(samples, names),
         "class_counts": dataset_figures.class_counts(counts, train.class_names),
         "channel_histograms": dataset_figures.channel_histograms(
             found.counts,
@@ -160,6 +163,8 @@ def draw_data(
     patch_size = models.model_settings(config.model)["patch_size"]
     if patch_size:
         figures["patches"] = images.image_and_patches(first, patch_size)
+    side = patch_size or min(_PATCH_PIXELS, *train.images.shape[1:3])
+    figures["class_patches"] = images.class_patches(samples[:, 0], names, side)
     summary = {
         "image_shape": train.images.shape[1:],
         "class_names": train.class_names,
@@ -175,24 +180,46 @@ def draw_data(
 def draw_spaces(
     dataset: data.Dataset, run_folder: str | None
 ) -> tuple[dict[str, Any], Figure]:
-    """Distances of classes in pixels and in a run's features, and their t-SNE."""
+    """Distances of classes in pixels, in a run's features, and in their t-SNE planes.
+
+    Returns:
+      Of each space, such as "raw pixels" and "t-SNE plane of raw pixels": within,
+      between, num_examples (see `distances.ClassDistances`) and ratio, None where there
+      is no such pair; and a figure of the planes. Distances in a plane are in t-SNE's
+      own unit, which changes with the number of images: only planes of equally many
+      images can be compared.
+    """
     raw = dataset.images.reshape(len(dataset), -1).astype(np.float32) / 255
     spaces = {"raw pixels": raw}
     if run_folder:
         spaces["features"] = pooled_features(load_run(run_folder), dataset.images)
     summary, coordinates = {}, {}
     for name, features in spaces.items():
-        apart = distances.class_distances(features, dataset.labels)
-        numbers = vars(apart) | {"ratio": apart.ratio}
-        # JSON has no NaN, which stands for "no such pair".
-        summary[name] = {
-            key: value if math.isfinite(value) else None
-            for key, value in numbers.items()
-        }
-        coordinates[f"{name}: between / within = {apart.ratio:.2f}"] = embed(features)
+        plane = embed(features)
+        own, drawn = (
+            distances.class_distances(places, dataset.labels)
+            for places in (features, plane)
+        )
+        summary[name] = _describe_distances(own)
+        summary[f"t-SNE plane of {name}"] = _describe_distances(drawn)
+        caption = f"{name}: {_caption(own)}\nt-SNE plane: {_caption(drawn)}"
+        coordinates[caption] = plane
     return summary, embedding.class_scatter(
-        coordinates, dataset.labels, dataset.class_names
+        coordinates,
+        dataset.labels,
+        dataset.class_names,
+        title="t-SNE, and mean distance between / within classes",
     )
+
+
+def _describe_distances(apart: distances.ClassDistances) -> dict[str, Any]:
+    numbers = vars(apart) | {"ratio": apart.ratio}
+    # JSON has no NaN, which stands for "no such pair".
+    return {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+
+
+def _caption(apart: distances.ClassDistances) -> str:
+    return f"{apart.between:.4g} / {apart.within:.4g} = {apart.ratio:.2f}"
 
 
 def explore(

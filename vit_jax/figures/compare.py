@@ -12,27 +12,28 @@ from vit_jax.figures import style
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
-def accuracy_curves(
-    by_epoch: Curves,
-    by_seconds: Curves,
+def training_curves(
+    loss: Mapping[str, Curves],
+    accuracy: Mapping[str, Curves],
     *,
-    split: str = "val",
-    title: str = "Accuracy of the runs",
+    title: str = "Loss and accuracy of the runs",
 ) -> Figure:
-    """Each run's accuracy over epochs, and over the seconds it had trained.
+    """A row for loss, one for accuracy, and a column for each split.
 
     Args:
-      by_epoch: run -> (epoch, accuracy 0 to 1); NaN values are skipped.
-      by_seconds: run -> (seconds of training, accuracy).
-      split: that the accuracy is of.
+      loss: split -> run -> (epoch, loss in nats); NaN values are skipped.
+      accuracy: split -> run -> (epoch, accuracy 0 to 1), of the same splits and runs.
       title: of the figure.
     """
-    figure = style.new_figure(10.4, 4.2, title)
-    left, right = figure.subplots(1, 2, sharey=True)
-    _draw_curves(left, by_epoch, "over epochs", "epoch")
-    _draw_curves(right, by_seconds, "over time", "training time (seconds)")
-    left.set_ylabel(f"{split} accuracy (%)", fontsize=10)
-    right.legend(
+    figure = style.new_figure(10.4, 7.2, title)
+    grid = figure.subplots(2, len(loss), sharex=True, sharey="row", squeeze=False)
+    rows = ((loss, "loss (nats)", 1), (accuracy, "accuracy (%)", 100))
+    for axes_row, (splits, unit, factor) in zip(grid, rows, strict=True):
+        for axes, (split, curves) in zip(axes_row, splits.items(), strict=True):
+            _draw_curves(axes, curves, factor)
+            style.label_axes(axes, split, "epoch")
+        axes_row[0].set_ylabel(unit, fontsize=10)
+    grid[0, -1].legend(
         loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, frameon=False
     )
     return figure
@@ -82,6 +83,7 @@ def comparison_panels(
     panels: Mapping[str, Mapping[str, tuple[float, float]]],
     *,
     from_zero: Collection[str] = (),
+    notes: Mapping[str, Mapping[str, str]] | None = None,
     title: str = "Comparison",
     columns: int = 3,
 ) -> Figure:
@@ -89,9 +91,11 @@ def comparison_panels(
 
     Args:
       panels: quantity with its unit -> name -> (mean, standard deviation over seeds). A
-        deviation of NaN: no error bar (one seed); a mean of NaN: not known.
+        deviation of NaN: no error bar (one seed); a mean of NaN: not known; an infinite
+        mean: never reached.
       from_zero: quantities drawn as bars, which start at 0; the others are dots on an
         axis that starts near the smallest, because such bars would mislead.
+      notes: quantity -> name -> what stands in brackets below its number.
       title: of the figure.
       columns: panels in a row.
     """
@@ -101,7 +105,8 @@ def comparison_panels(
     figure = style.new_figure(width, 0.5 + rows * (1.0 + 0.32 * len(names)), title)
     grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
     for axes, (quantity, values) in zip(grid.flat, panels.items(), strict=False):
-        _draw_quantity(axes, quantity, values, quantity in from_zero)
+        own = (notes or {}).get(quantity, {})
+        _draw_quantity(axes, quantity, values, quantity in from_zero, own)
     for axes in grid.flat[len(panels) :]:
         axes.set_axis_off()
     grid[0, 0].set_yticks(range(len(names)), names)
@@ -114,15 +119,16 @@ def _draw_quantity(
     quantity: str,
     values: Mapping[str, tuple[float, float]],
     from_zero: bool,
+    notes: Mapping[str, str],
 ) -> None:
     style.label_axes(axes, x=quantity)
     axes.grid(False, axis="y")
-    for row, ((mean, std), color) in enumerate(
-        zip(values.values(), style.colors(len(values)), strict=True)
+    for row, ((name, (mean, std)), color) in enumerate(
+        zip(values.items(), style.colors(len(values)), strict=True)
     ):
         if not np.isfinite(mean):
-            place = axes.get_yaxis_transform()
-            axes.text(0.03, row, "–", transform=place, va="center", fontsize=9)
+            place, text = axes.get_yaxis_transform(), "never" if mean > 0 else "–"
+            axes.text(0.03, row, text, transform=place, va="center", fontsize=9)
             continue
         spread = {"xerr": std, "capsize": 4} if np.isfinite(std) and std > 0 else {}
         if from_zero:
@@ -130,8 +136,9 @@ def _draw_quantity(
         axes.errorbar(
             mean, row, fmt="none" if from_zero else "o", color=color, **spread
         )
+        number = f"{mean:.4g} ± {std:.2g}" if spread else f"{mean:.4g}"
         axes.annotate(
-            f"{mean:.4g} ± {std:.2g}" if spread else f"{mean:.4g}",
+            f"{number}\n({notes[name]})" if name in notes else number,
             (mean + (std if spread else 0), row),
             xytext=(8, 0),
             textcoords="offset points",
@@ -145,17 +152,18 @@ def _draw_quantity(
     axes.locator_params(axis="x", nbins=4)
 
 
-def _draw_curves(axes: Axes, curves: Curves, title: str, unit: str) -> None:
-    style.label_axes(axes, title, unit)
+def _draw_curves(axes: Axes, curves: Curves, factor: float) -> None:
     for index, ((name, (x, y)), color) in enumerate(
         zip(curves.items(), style.colors(len(curves)), strict=True)
     ):
         known = np.isfinite(y)
         axes.plot(
             x[known],
-            100 * y[known],
+            factor * y[known],
             style.LINE_STYLES[index % 4],
             color=color,
+            # A single point has no line to be seen by.
+            marker="o" if known.sum() == 1 else None,
             linewidth=1.6,
             label=name,
         )

@@ -82,6 +82,38 @@ def image_and_patches(
     return figure
 
 
+def class_patches(
+    images: UInt8[np.ndarray, "k h w c"],
+    class_names: Sequence[str],
+    patch_size: int,
+    *,
+    columns: int = 5,
+) -> Figure:
+    """An image of each class, cut into patches that are drawn apart on a grid.
+
+    Pixels beyond the last whole patch are not shown.
+    """
+    rows, across = (side // patch_size for side in images.shape[1:3])
+    sheets = images[:, : rows * patch_size, : across * patch_size]
+    for axis in (1, 2):
+        # White lines of one pixel lie between the patches.
+        cuts = np.arange(patch_size, sheets.shape[axis], patch_size)
+        sheets = np.insert(sheets, cuts, 255, axis=axis)
+
+    def draw(axes: Axes, index: int) -> None:
+        style.show_image(axes, sheets[index], class_names[index], fontsize=11)
+        axes.spines[:].set_visible(False)
+
+    return _grid(
+        len(images),
+        columns,
+        draw,
+        f"One image of each class as {rows} × {across} = {rows * across} patches of "
+        f"{patch_size} × {patch_size} pixels",
+        cell=(2.0, 2.15),
+    )
+
+
 def augmentations(
     originals: UInt8[np.ndarray, "n h w c"],
     augmented: UInt8[np.ndarray, "n variants h w c"],
