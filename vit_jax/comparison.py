@@ -15,7 +15,7 @@ from vit_jax.errors import UserError
 from vit_jax.evaluation import Scored
 from vit_jax.folder import FREE_SETTINGS, RunFolder
 from vit_jax.metrics import classification, paired
-from vit_jax.metrics.epochs import EpochMeans, epoch_means
+from vit_jax.metrics.epochs import EpochMeans
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Entry:
         return predicted == self.scored.dataset.labels
 
     def train_epochs(self, key: str) -> EpochMeans:
-        """Means by epoch of what training logged as `key`; see `_train_epochs`."""
-        return _train_epochs(self.records, key)
+        """`evaluation.train_epochs` of this run."""
+        return evaluation.train_epochs(self.records, key)
 
 
 def load_entry(
@@ -85,13 +85,12 @@ def load_entry(
     stored = runs.stored_scores(results, run.step).get("test", {})
     scores = scoring.describe_scores(scored.logits, test)
     cost = score.describe_cost(test)
-    on_test = config.data.validation == "test"
+    gap = evaluation.logged_train_accuracy(records) - scored.accuracy
     return Entry(
         name=name,
         model=config.model.name,
         seed=config.seed,
-        # Before a run's end only its settings tell.
-        selected_on=results.get("selected_on", "test" if on_test else "val"),
+        selected_on=config.data.select_on,
         recipe=json.dumps(recipe, sort_keys=True),
         records=records,
         scored=scored,
@@ -100,7 +99,7 @@ def load_entry(
         numbers={
             **_describe_scores(scores),
             "generalization_gap": stored.get("generalization_gap"),
-            "logged_gap": _logged_gap(records, scores["accuracy"]),
+            "logged_gap": None if math.isnan(gap) else gap,
             **_describe_cost(cost),
             "trainable_parameters_m": (
                 results.get("num_trainable_params", cost["num_params"]) / 1e6
@@ -130,26 +129,6 @@ def _describe_cost(cost: Mapping[str, Any]) -> dict[str, float]:
     }
 
 
-def _train_epochs(records: Sequence[Mapping[str, Any]], key: str) -> EpochMeans:
-    """Means by epoch of what the training steps logged, with dropout and augmentation.
-
-    NaN where a value was not finite, which the records hold as None.
-    """
-    logged = [r for r in records if r["split"] == "train"]
-    columns = ([r[k] for r in logged] for k in ("step", "epoch", "seconds", key))
-    return epoch_means(*(np.array(column, float) for column in columns))
-
-
-def _logged_gap(
-    records: Sequence[Mapping[str, Any]], test_accuracy: float | None
-) -> float | None:
-    """The last epoch's logged training accuracy minus the test accuracy, as a share."""
-    logged = _train_epochs(records, "accuracy").values
-    if test_accuracy is None or not np.isfinite(logged[-1:]).any():
-        return None
-    return float(logged[-1]) - test_accuracy
-
-
 def _describe_training(
     records: Sequence[Mapping[str, Any]], goal: float
 ) -> dict[str, Any]:
@@ -157,7 +136,7 @@ def _describe_training(
     val = [r for r in records if r["split"] == "val"]
     # None is a NaN, from logits that were not finite.
     good = [r["epoch"] for r in val if (r["accuracy"] or 0) >= 0.9]
-    reached = _train_epochs(records, "accuracy").first_reaching(goal)
+    reached = evaluation.train_epochs(records, "accuracy").first_reaching(goal)
     epochs, seconds = (None if math.isnan(x) else x for x in reached)
     last = records[-1] if records else {"epoch": 0, "seconds": None}
     return {

@@ -12,6 +12,7 @@ from vit_jax import cost, scoring
 from vit_jax import mesh as meshes
 from vit_jax.data import Dataset
 from vit_jax.metrics import calibration, classification, human
+from vit_jax.metrics.epochs import EpochMeans, epoch_means
 from vit_jax.runs import Run
 
 # Of the images on which model and people differ.
@@ -58,22 +59,21 @@ class Scorer:
         return {**cost.describe_cost(self._run), "latency": latency}
 
 
-def logged_train_accuracy(records: Sequence[Mapping[str, Any]]) -> float:
-    """Mean accuracy of the training batches in the last epoch; NaN if none was logged.
+def train_epochs(records: Sequence[Mapping[str, Any]], key: str) -> EpochMeans:
+    """Means by epoch of what the training steps logged as `key` in metrics.jsonl.
 
-    The batches are augmented, dropout is on, and the parameters change meanwhile.
-
-    Args:
-      records: of metrics.jsonl; each of the training holds the mean since the one
-        before. One that reaches back beyond the last epoch counts by the part within.
+    The batches are augmented, dropout is on, and the parameters change meanwhile. NaN
+    where a value was not finite, which the records hold as None.
     """
     logged = [record for record in records if record["split"] == "train"]
-    if not logged:
-        return math.nan
-    ends = np.array([record["epoch"] for record in logged], float)
-    starts = np.concatenate([[0.0], ends[:-1]])
-    weights = np.maximum(ends - np.maximum(starts, ends[-1] - 1), 0)
-    return float(np.average([record["accuracy"] for record in logged], weights=weights))
+    columns = ([r[k] for r in logged] for k in ("step", "epoch", "seconds", key))
+    return epoch_means(*(np.array(column, float) for column in columns))
+
+
+def logged_train_accuracy(records: Sequence[Mapping[str, Any]]) -> float:
+    """The last epoch's value of `train_epochs`; NaN if none was logged."""
+    values = train_epochs(records, "accuracy").values
+    return float(values[-1]) if len(values) else math.nan
 
 
 def compare_splits(
