@@ -182,12 +182,13 @@ def test_what_was_selected_on_is_said_in_words(tmp_path, selected_on, words):
     assert rows[1]["selected on"] == words
 
 
-def test_the_results_tell_what_was_selected_on(two_runs):
+def test_the_config_tells_what_was_selected_on(two_runs):
     folder = RunFolder(two_runs[1])
-    before = folder.read("results")
-    folder.write("results", before | {"selected_on": "nothing"})
+    before = folder.read("config")
+    after = {**before, "data": {**before["data"], "select_on": "nothing"}}
+    folder.write("config", after)
     assert comparison.load_entry(folder.path, "x").selected_on == "nothing"
-    folder.write("results", before)
+    folder.write("config", before)
     assert comparison.load_entry(folder.path, "x").selected_on == "val"
 
 
