@@ -19,7 +19,8 @@ class TrainLog:
 
     Asking the device for a number waits until it is there. So an interval is fetched
     only after a dispatch of the next one, or two, have been handed to the device, which
-    never stands idle.
+    never stands idle. `clu.metric_writers` and `clu.periodic_actions`, which write what
+    they are given at once, need TensorFlow.
 
     Attributes:
       seconds: wall-clock time of training so far, without compilation, evaluation and
