@@ -113,7 +113,7 @@ def _numbers(text: str, kind: Callable) -> list[Any]:
 def main(arguments: Sequence[str]) -> None:
     """Trains the grid of rates and seeds and writes table and JSON."""
     parser = make_parser("experiments.sweep", __doc__, epilog=SETTINGS_EPILOG)
-    parser.add_argument("--config", required=True, metavar="FILE.py[:VARIANT]")
+    parser.add_argument("--config", required=True, metavar="CONFIG[:VARIANT]")
     parser.add_argument("--out", required=True, metavar="FILE.json", type=pathlib.Path)
     parser.add_argument("--learning_rates", help="default: the config's")
     parser.add_argument("--seeds", default="0", help="such as 0,1,2")

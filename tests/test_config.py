@@ -158,6 +158,19 @@ def test_config_files_import_nothing_but_ml_collections(path):
             assert names == ["ml_collections"]
 
 
+def test_configs_by_name_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    by_name = load_config_file("vit_192x9:resnet18")
+    by_path = load_config_file(f"{ROOT}/configs/vit_192x9.py:resnet18")
+    assert by_name.to_dict() == by_path.to_dict()
+    names = ", ".join(sorted(path.stem for path in (ROOT / "configs").glob("*.py")))
+    for name in ("vit_digit", "/far/away/configs/vit_digits.py"):
+        with pytest.raises(UserError) as refusal:
+            load_config_file(name)
+        assert 'did you mean "vit_digits"' in str(refusal.value)
+        assert names in str(refusal.value)
+
+
 def test_config_files_that_cannot_be_used(tmp_path):
     for path in ("configs/vit_cifra.py", "README.md"):
         with pytest.raises(UserError, match="no config file"):

@@ -19,12 +19,13 @@ with warnings.catch_warnings():
     pytest.importorskip("tensorflow", reason="preparing datasets needs TensorFlow")
     import tensorflow_datasets as tfds
 
-# Put before a program: a Python where TensorFlow and JAX are not installed.
+# Put before a program: a Python without JAX and without what the extra tfds has.
 WITHOUT_TENSORFLOW = """
 from importlib.machinery import PathFinder
 find = PathFinder.find_spec
 PathFinder.find_spec = lambda name, path=None, target=None: (
-    None if name in ("tensorflow", "jax") else find(name, path, target))
+    None if name in ("tensorflow", "importlib_resources", "jax")
+    else find(name, path, target))
 import numpy as np
 from vit_jax.data import from_cifar_files, from_tfds
 from vit_jax.errors import UserError
@@ -91,7 +92,7 @@ except UserError as error:
 """
     message = run(WITHOUT_TENSORFLOW + program, tmp_path)
     assert "cifar10 cannot be prepared" in message
-    assert "pip install tensorflow-cpu" in message
+    assert "pip install tensorflow-cpu importlib_resources" in message
     assert "config.data.source=cifar_files" in message
 
 

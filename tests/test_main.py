@@ -9,6 +9,7 @@ import sys
 import termios
 
 import pytest
+from tensorboardX.proto import event_pb2
 
 from vit_jax.progress import Progress
 
@@ -76,19 +77,26 @@ def test_the_digits_job_without_tensorflow_and_without_a_terminal(tmp_path):
     assert results["device"] == "cpu" and results["num_steps"] == 4
 
 
-def test_tensorboard_is_refused_without_tensorflow_and_written_with_it(tmp_path):
-    arguments = ["--config=configs/vit_digits.py", *SMALL, "--config.tensorboard=true"]
-    prelude = "import sys; sys.modules['tensorflow'] = None"
-    result = run_main(*arguments, f"--workdir={tmp_path}/without", prelude=prelude)
-    assert result.returncode == 1
-    assert "config.tensorboard needs tensorflow" in result.stderr.splitlines()[-1]
-    pytest.importorskip("tensorflow", exc_type=ImportError)
-    result = run_main(*arguments, f"--workdir={tmp_path}/with")
+def test_tensorboard_files_are_written_without_tensorflow(tmp_path):
+    result = run_main(
+        "--config=configs/vit_digits.py", *SMALL, "--config.tensorboard=true",
+        f"--workdir={tmp_path}",
+        prelude="import sys; sys.modules['tensorflow'] = None",
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    (events,) = (tmp_path / "with" / "tensorboard").glob("events.out.tfevents.*")
-    assert (
-        b"train/loss" in events.read_bytes() and b"val/accuracy" in events.read_bytes()
-    )
+    (file,) = (tmp_path / "tensorboard").glob("events.out.tfevents.*")
+    found, content = {}, file.read_bytes()
+    while content:  # of TFRecords: 8 bytes of length, 4 of checksum, the data, 4 more
+        (length,) = struct.unpack_from("<Q", content)
+        event = event_pb2.Event.FromString(content[12 : 12 + length])
+        found |= {(v.tag, event.step): v.simple_value for v in event.summary.value}
+        content = content[16 + length :]
+    lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
+    for record in map(json.loads, lines):
+        for name in ("loss", "accuracy"):
+            key = f"{record['split']}/{name}", record["step"]
+            assert found[key] == pytest.approx(record[name], rel=1e-6)
+    assert ("train/loss", 4) in found and ("val/accuracy", 4) in found
 
 
 def test_a_closed_pipe_does_not_end_the_training(tmp_path):

@@ -28,8 +28,9 @@ def make_parser(
       doc: its docstring.
       epilog: what --help says last.
     """
+    script = os.path.basename(sys.argv[0])
     return argparse.ArgumentParser(
-        prog=f"python -m {name}",
+        prog=script if script.startswith("vit-jax-") else f"python -m {name}",
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,

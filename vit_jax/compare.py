@@ -9,6 +9,7 @@ for each run), paired.csv, curves.png and accuracy_over_time.png. In the CSV an 
 that was never reached took "inf" epochs.
 """
 
+import functools
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -276,5 +277,7 @@ def main(arguments: Sequence[str]) -> None:
     print(compare(entries, pathlib.Path(options.out)))
 
 
+run = functools.partial(run_command, main)
+
 if __name__ == "__main__":
-    run_command(main)
+    run()

@@ -4,6 +4,7 @@ A config file under `configs/` says only what differs from the defaults:
 
     --config=configs/vit_cifar.py --config.model.depth=4 --config.seed=1
 
+A config of that folder is also known by its name, from any folder: --config=vit_cifar.
 Nothing here touches JAX: a wrong key or value is refused before anything is compiled.
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+import vit_jax
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.settings import FIELDS
 
@@ -89,20 +91,42 @@ def read_saved_config(settings: Any) -> ConfigDict:
     return make_config(saved)
 
 
+def config_files() -> dict[str, pathlib.Path]:
+    """The file of each config that comes with this package, by its name."""
+    package = pathlib.Path(vit_jax.__file__).parent
+    # A wheel has the configs inside the package, a checkout has them beside it.
+    inside, beside = package / "configs", package.parent / "configs"
+    folder = inside if inside.is_dir() else beside
+    return {file.stem: file for file in sorted(folder.glob("*.py"))}
+
+
+def _find_config_file(name: str) -> pathlib.Path:
+    known = config_files()
+    if name in known:
+        return known[name]
+    file = pathlib.Path(name)
+    if file.is_file() and file.suffix == ".py":
+        return file
+    near = sorted(str(path) for path in file.parent.glob("*.py"))
+    guess = did_you_mean(name, near) or did_you_mean(file.stem, known)
+    raise UserError(
+        f"There is no config file {name}{guess}; give the path of a .py file or one of "
+        f"these names: {', '.join(known)}."
+    )
+
+
 def load_config_file(path: str) -> ConfigDict:
-    """Runs `get_config()` of "FILE.py" or `get_config("variant")` of "FILE.py:variant".
+    """Runs `get_config()` of a config, or `get_config("variant")`.
+
+    Args:
+      path: "FILE.py" or "FILE.py:variant"; in place of FILE.py also the name of a
+        config that comes with this package, such as "vit_digits".
 
     Raises:
       UserError: no such file, no `get_config` in it, or a setting that is refused.
     """
     name, _, variant = path.partition(":")
-    file = pathlib.Path(name)
-    if not file.is_file() or file.suffix != ".py":
-        near = sorted(str(p) for p in file.parent.glob("*.py"))
-        raise UserError(
-            f"There is no config file {name}{did_you_mean(name, near)}; it must be a "
-            ".py file: run from the folder that holds configs/ or give its full path."
-        )
+    file = _find_config_file(name)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -14,6 +14,7 @@ score stands apart, as "mirrored".
 """
 
 import argparse
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -262,5 +263,7 @@ def main(arguments: Sequence[str]) -> None:
         _write_report(run, scored, scores, counts, confusions)
 
 
+run = functools.partial(run_command, main)
+
 if __name__ == "__main__":
-    run_command(main)
+    run()

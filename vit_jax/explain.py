@@ -9,6 +9,7 @@ RUN/reports/SPLIT-STEP, and those of FILEs into RUN/reports/files-STEP.
 """
 
 import argparse
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -140,5 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     return int(len(images) < len(wanted))
 
 
+run = functools.partial(run_command, main)
+
 if __name__ == "__main__":
-    run_command(main)
+    run()

@@ -1,11 +1,12 @@
 """Shows the data of a config: what is in them, and what training makes of them.
 
-python -m vit_jax.explore --config=FILE.py --out=DIR [--run=RUN] [--config.x=y ...]
+python -m vit_jax.explore --config=CONFIG --out=DIR [--run=RUN] [--config.x=y ...]
 
 Writes figures and summary.json to DIR. With a run, t-SNE shows its features, too.
 """
 
 import argparse
+import functools
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
 def _make_parser() -> argparse.ArgumentParser:
     parser = make_parser("vit_jax.explore", __doc__, SETTINGS_EPILOG)
     parser.add_argument(
-        "--config", metavar="FILE.py[:VARIANT]", required=True, help="whose data"
+        "--config", metavar="CONFIG[:VARIANT]", required=True, help="whose data"
     )
     parser.add_argument(
         "--out", metavar="DIR", type=pathlib.Path, required=True, help="where to write"
@@ -76,5 +77,7 @@ def main(arguments: Sequence[str]) -> None:
     print_summary(summary)
 
 
+run = functools.partial(run_command, main)
+
 if __name__ == "__main__":
-    run_command(main)
+    run()

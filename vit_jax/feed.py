@@ -110,7 +110,9 @@ class Feed:
 def prefetch(function: Callable[[T], R], items: Iterable[T], depth: int) -> Iterator[R]:
     """function(item) of each item in order, worked out in a thread up to `depth` ahead.
 
-    An exception in `function` is raised where its result would have been.
+    An exception in `function` is raised where its result would have been. Flax's
+    `prefetch_to_device` serves pmap only, and Grain keeps the state of an iterator,
+    which this order of the images does without.
     """
     with concurrent.futures.ThreadPoolExecutor(1, "prefetch") as pool:
         ahead: collections.deque[concurrent.futures.Future] = collections.deque()

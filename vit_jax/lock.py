@@ -1,4 +1,8 @@
-"""A lock on a file, which the kernel frees when its process ends, however it ends."""
+"""A lock on a file, which the kernel frees when its process ends, however it ends.
+
+The library filelock takes the same lock, but it records no owner, whom the refusal
+names, and it raises on a network disk without locks, where a warning is enough here.
+"""
 
 import contextlib
 import errno

@@ -19,7 +19,8 @@ class TrainLog:
 
     Asking the device for a number waits until it is there. So an interval is fetched
     only after a dispatch of the next one, or two, have been handed to the device, which
-    never stands idle.
+    never stands idle. `clu.metric_writers` and `clu.periodic_actions`, which write what
+    they are given at once, need TensorFlow.
 
     Attributes:
       seconds: wall-clock time of training so far, without compilation, evaluation and
@@ -128,24 +129,17 @@ def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | N
     """A function (step, scalars) that writes TensorBoard files under `path`.
 
     None on all processes but the first.
-
-    Raises:
-      UserError: TensorFlow or TensorBoard is not installed.
     """
     if not agreement.is_first():
         return None
-    try:
-        from clu import metric_writers
+    # Imported late: it looks for PyTorch, which takes seconds to load where there is
+    # one.
+    from tensorboardX import SummaryWriter
 
-        writer = metric_writers.SummaryWriter(path)
-    except ImportError as error:
-        raise UserError(
-            f"config.tensorboard needs tensorflow and tensorboard ({error}); "
-            "install them or set config.tensorboard=False."
-        ) from None
+    writer = SummaryWriter(path, flush_secs=1)
 
     def write_scalars(step: int, scalars: dict[str, float]) -> None:
-        writer.write_scalars(step, scalars)
-        writer.flush()
+        for name, value in scalars.items():
+            writer.add_scalar(name, value, step)
 
     return write_scalars

@@ -4,12 +4,15 @@
     python -m vit_jax.main --config=configs/vit_cifar.py --workdir=runs/vit \\
         --config.batch_size=256 --config.seed=1
 
+From any folder, --config=vit_digits names a config that comes with this package.
+
 On several hosts, the same command on each, with a workdir that all of them share, and
 --distributed under SLURM, Open MPI, Kubernetes or Cloud TPU; elsewhere, on host I of N,
 --coordinator_address=FIRST_HOST:PORT --num_processes=N --process_id=I, from 0.
 """
 
 import argparse
+import functools
 from collections.abc import Sequence
 
 from vit_jax import distributed
@@ -31,7 +34,9 @@ _PROCESS_FLAGS = {
 
 def _make_parser() -> argparse.ArgumentParser:
     parser = make_parser("vit_jax.main", __doc__, epilog=SETTINGS_EPILOG)
-    parser.add_argument("--config", metavar="FILE.py[:VARIANT]", help="what to train")
+    parser.add_argument(
+        "--config", metavar="CONFIG[:VARIANT]", help="what to train: its file or name"
+    )
     parser.add_argument("--workdir", metavar="DIR", help="the run's folder")
     parser.add_argument(
         "--resume_with_changes",
@@ -126,5 +131,7 @@ def _whole_number(name: str, text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
+run = functools.partial(run_command, main)
+
 if __name__ == "__main__":
-    run_command(main)
+    run()

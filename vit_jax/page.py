@@ -2,12 +2,12 @@
 
 import base64
 import csv
-import html
 import json
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import jinja2
 from matplotlib.figure import Figure
 
 from vit_jax.config import flatten
@@ -40,17 +40,18 @@ def write_report(
     return page
 
 
-def _render_picture(figure: Figure, path: pathlib.Path) -> str:
-    """Saves a figure and shows it in its size in inches, in which its text is legible.
+def _render_picture(figure: Figure, path: pathlib.Path) -> dict[str, Any]:
+    """Saves a figure; its title, its width on a page, and the PNG as a data URL.
 
-    A page has 96 pixels to the inch whatever the screen has.
+    A page has 96 pixels to the inch whatever the screen has. In its size in inches the
+    figure's text is legible.
     """
     content = base64.b64encode(style.save(figure, path).read_bytes()).decode()
-    return (
-        f'<img alt="{html.escape(figure.get_suptitle())}" '
-        f'width="{96 * figure.get_figwidth():.0f}" '
-        f'src="data:image/png;base64,{content}">\n'
-    )
+    return {
+        "title": figure.get_suptitle(),
+        "width": round(96 * figure.get_figwidth()),
+        "source": f"data:image/png;base64,{content}",
+    }
 
 
 def _write_csv(folder: pathlib.Path, tables: Mapping[str, Rows]) -> None:
@@ -97,7 +98,7 @@ def render_html(
     title: str,
     scores: Mapping[str, Any],
     config: Mapping[str, Any],
-    pictures: Iterable[str],
+    pictures: Sequence[Mapping[str, Any]],
 ) -> str:
     """One page that needs no other file: numbers, PNG figures inside, settings.
 
@@ -105,36 +106,16 @@ def render_html(
       title: what the page is about.
       scores: of `scoring.describe_scores`, and whatever else is to be shown.
       config: nested settings.
-      pictures: elements of the page that show the figures.
+      pictures: "title", "width" in pixels and "source" of each figure.
     """
     classes = scores["per_class"]
-    columns = list(next(iter(classes.values())))
-    per_class_rows = [(name, *row.values()) for name, row in classes.items()]
-    settings = [(key, json.dumps(value)) for key, value in flatten(config)]
-    return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n"
-        f"<body>\n<h1>{html.escape(title)}</h1>\n<h2>Numbers</h2>\n"
-        + _html_table(("quantity", "value"), _single_numbers(scores))
-        + "<h2>Classes</h2>\n"
-        + _html_table(("class", *columns), per_class_rows)
-        + f"<h2>Figures</h2>\n{''.join(pictures)}"
-        + "<h2>Settings</h2>\n"
-        + _html_table(("setting", "value"), settings)
-        + "</body>\n</html>\n"
-    )
-
-
-def _html_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    def cells(values: Sequence[Any], tag: str) -> str:
-        inner = (f"<{tag}>{html.escape(_show(value))}</{tag}>" for value in values)
-        return f"<tr>{''.join(inner)}</tr>\n"
-
-    body = "".join(cells(row, "td") for row in rows)
-    return (
-        f'<div class="wide"><table>\n<thead>{cells(head, "th")}</thead>\n'
-        f"<tbody>{body}</tbody></table></div>\n"
+    return _TEMPLATES.get_template("page.html").render(
+        title=title,
+        numbers=_single_numbers(scores),
+        columns=list(next(iter(classes.values()))),
+        classes=[(name, *row.values()) for name, row in classes.items()],
+        pictures=pictures,
+        settings=[(key, json.dumps(value)) for key, value in flatten(config)],
     )
 
 
@@ -148,28 +129,11 @@ def _show(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
-# A table may be wider than a telephone's screen, and then moves by itself. On paper no
-# row or figure is cut in two, and each page repeats the head of its table.
-_STYLE = """
-body{font:15px/1.4 sans-serif;max-width:75em;margin:2em auto;padding:0 1em}
-h1{overflow-wrap:anywhere}
-.wide{overflow-x:auto}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-th,td{padding:.15em .8em;text-align:left}
-th{background:#ddd}
-tbody tr:nth-child(even) td{background:#f4f4f4}
-img{display:block;max-width:100%;height:auto;margin:1.5em 0}
-@media (max-width:40em){
-body{margin:1em auto}
-table{font-size:12px}
-th,td{padding:.15em .3em}
-}
-@media print{
-body{font-size:9pt;margin:0;padding:0;print-color-adjust:exact}
-th,td{padding:.05em .6em}
-h2{break-after:avoid}
-tr,img{break-inside:avoid}
-img{max-height:95vh;object-fit:contain}
-.wide{overflow:visible}
-}
-"""
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
+    autoescape=True,
+    undefined=jinja2.StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATES.filters["show"] = _show

@@ -7,6 +7,7 @@ skipped; the exit status is then 1. Probabilities are calibrated if `evaluate --
 has fitted a temperature to this checkpoint.
 """
 
+import functools
 import json
 import pathlib
 from collections.abc import Iterator, Sequence
@@ -142,5 +143,7 @@ def main(arguments: Sequence[str]) -> int:
     return int(len(files) < len(wanted))
 
 
+run = functools.partial(run_command, main)
+
 if __name__ == "__main__":
-    run_command(main)
+    run()

@@ -42,7 +42,7 @@ FIELDS: dict[str, Field] = {
     "steps_per_dispatch": integer(
         0, "Steps handed to the device at once; 0: 1 on CPU, many elsewhere."
     ),
-    "tensorboard": switch(False, "Also write TensorBoard files (needs TensorFlow)."),
+    "tensorboard": switch(False, "Also write TensorBoard files."),
     "parameter_overview": switch(False, "Print every parameter at start-up."),
     # ---- data
     "data.source": text("tfds", "tfds, cifar_files, folder or digits."),

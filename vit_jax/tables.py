@@ -1,4 +1,7 @@
-"""Tables as Markdown and CSV."""
+"""Tables as Markdown and CSV.
+
+The library tabulate aligns columns, too, but it does not escape a "|" in a cell.
+"""
 
 import csv
 import pathlib

@@ -7,7 +7,10 @@ import warnings
 
 
 def cache_folder() -> pathlib.Path:
-    """$XDG_CACHE_HOME/vit_jax or ~/.cache/vit_jax."""
+    """$XDG_CACHE_HOME/vit_jax or ~/.cache/vit_jax.
+
+    The library platformdirs gives the same folder on Linux and is not needed for that.
+    """
     root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(root) / "vit_jax"
 

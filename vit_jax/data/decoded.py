@@ -4,6 +4,9 @@ Arrays above `MAX_MEMORY_BYTES` are written to the user's cache folder and mappe
 memory from there: the next start maps them at once, and memory holds what is touched.
 An entry, folders/KEY/, has images.npy and index.json; KEY is a hash of the image files'
 names, sizes and times, so that changed files make a new entry. Old ones are left.
+
+An array_record file would take as much room and would be read record by record; a
+mapped array gives a whole batch in one indexing operation, as one in memory does.
 """
 
 import collections

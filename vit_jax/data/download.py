@@ -1,4 +1,8 @@
-"""Downloads that end: with a time-out, resumed, checked, and renamed at the end."""
+"""Downloads that end: with a time-out, resumed, checked, and renamed at the end.
+
+The library pooch checks a hash, too, but it begins a broken download again from its
+first byte.
+"""
 
 import contextlib
 import hashlib

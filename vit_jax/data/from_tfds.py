@@ -1,7 +1,8 @@
 """Any image-classification dataset of TensorFlow Datasets, by its name.
 
 A dataset that is already prepared as array_record is read without TensorFlow. Preparing
-one needs TensorFlow, once; CIFAR can be prepared from official files on this machine.
+one needs the extra `tfds`, once; CIFAR can be prepared from official files on this
+machine.
 """
 
 import pathlib
@@ -134,12 +135,14 @@ def _download_and_prepare(builder: Any) -> None:
 def _hide_accelerators(name: str) -> None:
     """Imports TensorFlow, and keeps it from taking the memory that JAX needs."""
     try:
+        import importlib_resources  # noqa: F401 (TFDS imports it later)
         import tensorflow as tf
     except ImportError as error:
         raise UserError(
             f"The TFDS dataset {name} cannot be prepared, or read in another format "
             f"than array_record, without TensorFlow ({error}); `pip install "
-            "tensorflow-cpu`, or use config.data.source=cifar_files, folder or digits."
+            "tensorflow-cpu importlib_resources`, which the extra tfds has, or use "
+            "config.data.source=cifar_files, folder or digits."
         ) from error
     for kind in ("GPU", "TPU"):
         tf.config.set_visible_devices([], kind)

@@ -10,7 +10,8 @@ class Rows:
     """Some rows of an array, in a given order, read when they are asked for.
 
     Takes the place of an array that only has its rows looked up: `rows[indices]`,
-    `rows[10:20]`, `rows[3]`. `np.asarray(rows)` reads and copies all.
+    `rows[10:20]`, `rows[3]`. `np.asarray(rows)` reads and copies all. NumPy itself has
+    no such view: indexing a memory map with an array reads and copies those rows.
     """
 
     def __init__(self, array: np.ndarray, indices: Int[np.ndarray, "n"]):
