@@ -33,6 +33,8 @@ FLAGSHIP = {
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
     "mimetic": ("Does mimetic initialisation help?",
                 {"model.mimetic_init": True}),
+    "pytorch_init": ("Do PyTorch's default initialisations do better?",
+                     {"model.layer_init": "pytorch"}),
     "mix_100": ("Should mixing stay on to the end?", {"augment.mix_until": "100%"}),
     "mix_80": ("Should mixing end later?", {"augment.mix_until": "80%"}),
     "mix_prob_50": ("Should every batch be mixed?", {"augment.mix_prob": 0.5}),
@@ -76,6 +78,8 @@ FAST = {
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
     "mimetic": ("Does mimetic initialisation help?",
                 {"model.mimetic_init": True}),
+    "pytorch_init": ("Do PyTorch's default initialisations do better?",
+                     {"model.layer_init": "pytorch"}),
     "lr_double": ("Is the rate too low?",
                   {"optim.learning_rate": 2e-3, "optim.muon_learning_rate": 0.04}),
     "batch_512": ("Would more, smaller steps be better?", {"batch_size": 512}),
@@ -138,6 +142,8 @@ DIGITS = {
     "learned_positions": ("Must positions be given?",
                           {"model.position_embedding": "learned"}),
     "patch_stem": ("Is the convolutional stem needed?", {"model.stem": "patch"}),
+    "pytorch_init": ("Do PyTorch's default initialisations do better?",
+                     {"model.layer_init": "pytorch"}),
 }  # fmt: skip
 
 STUDIES = {
