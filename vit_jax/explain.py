@@ -17,7 +17,7 @@ from jaxtyping import UInt8
 from vit_jax import evaluate, runs
 from vit_jax.commands import make_parser, run_command
 from vit_jax.errors import UserError
-from vit_jax.explanation import explain
+from vit_jax.explanation import SHOWN_IMAGES, explain
 from vit_jax.figures import style
 from vit_jax.folder import RunFolder
 from vit_jax.interpret import attention, inputs
@@ -109,11 +109,13 @@ def main(arguments: Sequence[str]) -> int:
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
         captions = [style.shorten(file.name, 22) for file in files]
+        pictures = [inputs.read_photo(file) for file in files[:SHOWN_IMAGES]]
     else:
         flags = [f"--{name}" for name in vars(options)]
         captions, images = read_split(
             run, options.split, options.indices, overrides, flags
         )
+        pictures = None
     if not 0 < len(images) <= MAX_IMAGES:
         raise UserError(
             f"There are {len(images)} images to explain; give 1 to {MAX_IMAGES}."
@@ -125,6 +127,7 @@ def main(arguments: Sequence[str]) -> int:
         run,
         images,
         captions,
+        pictures,
         block=options.block,
         head=options.head,
         head_fusion=options.head_fusion,
