@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax import explain, explanation, models
+from vit_jax import explain, explanation, models, predict
 from vit_jax.config import default_config, set_value
 from vit_jax.errors import UserError
 from vit_jax.figures import style
@@ -203,6 +203,20 @@ def test_captions_are_calibrated(tmp_path):
     assert figures["heat_maps"].axes[0].get_title().endswith(f" {expected:.0%}")
     # One image has no standard error, and is drawn without.
     style.save(figures["faithfulness"], tmp_path / "f.png")
+
+
+def test_a_resnets_prediction_shows_grad_cam(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, path: drawn.append(figure))
+    run, file = make_resnet_run(), tmp_path / "photo.png"
+    Image.fromarray(IMAGES[0]).resize((30, 20)).save(file)
+    (found,) = predict.predict_files(run, [file], IMAGES[:1], tmp_path)
+    predicted = run.class_names.index(found["top"][0]["class"])
+    _, alone, overlay, *_ = drawn[0].axes
+    expected = gradcam.grad_cam(run, IMAGES[:1], np.array([predicted]))[0]
+    np.testing.assert_allclose(alone.images[0].get_array(), expected, rtol=1e-5)
+    assert alone.get_title() == "Grad-CAM"
+    assert overlay.images[0].get_array().shape == (20, 30)
 
 
 def test_maps_are_drawn_over_pictures_of_any_size():
