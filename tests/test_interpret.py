@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax import explain, explanation, models
+from vit_jax import explain, explanation, models, predict
 from vit_jax.config import default_config, set_value
 from vit_jax.errors import UserError
 from vit_jax.figures import style
@@ -205,6 +205,31 @@ def test_captions_are_calibrated(tmp_path):
     style.save(figures["faithfulness"], tmp_path / "f.png")
 
 
+def test_a_resnets_prediction_shows_grad_cam(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, path: drawn.append(figure))
+    run, file = make_resnet_run(), tmp_path / "photo.png"
+    Image.fromarray(IMAGES[0]).resize((30, 20)).save(file)
+    (found,) = predict.predict_files(run, [file], IMAGES[:1], tmp_path)
+    predicted = run.class_names.index(found["top"][0]["class"])
+    _, alone, overlay, *_ = drawn[0].axes
+    expected = gradcam.grad_cam(run, IMAGES[:1], np.array([predicted]))[0]
+    np.testing.assert_allclose(alone.images[0].get_array(), expected, rtol=1e-5)
+    assert alone.get_title() == "Grad-CAM"
+    assert overlay.images[0].get_array().shape == (20, 30)
+
+
+def test_maps_are_drawn_over_pictures_of_any_size():
+    photos = [np.full((20, 30, 3), i, np.uint8) for i in range(2)]
+    _, figures = explanation.explain(make_run(), IMAGES[:2], ["x", "y"], photos)
+    by_image = np.array(figures["heat_maps"].axes[:-1]).reshape(2, -1)
+    for row, photo in zip(by_image, photos, strict=True):
+        np.testing.assert_array_equal(row[0].images[0].get_array(), photo)
+        assert row[1].images[1].get_extent() == [-0.5, 29.5, 19.5, -0.5]
+    by_head = figures["attention_by_head"].axes[0]
+    assert by_head.images[0].get_array().shape == (20, 30)
+
+
 def test_each_kind_of_model_has_its_pictures():
     with pytest.raises(UserError, match="no attention"):
         attention.read_attention(make_resnet_run(), IMAGES)
@@ -343,6 +368,23 @@ def test_other_explanations_stand_apart(copied_run, tmp_path):
         apart = explained(copied_run / "reports" / name)
         assert json.loads(apart["explain.json"])["step"] == step
         assert apart.keys() <= before.keys() and "heat_maps.png" in apart
+
+
+def test_files_are_drawn_as_they_are(copied_run, tmp_path, monkeypatch):
+    photo = RNG.integers(256, size=(20, 30, 3), dtype=np.uint8)
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    drawn = []
+
+    def explained(run, images, captions, pictures, **options):
+        drawn.extend(pictures)
+        return {"random": {"deletion": 0.5, "insertion": 0.5}}, {}
+
+    monkeypatch.setattr(explain, "explain", explained)
+    files = 7 * [str(tmp_path / "photo.png")]
+    assert explain.main([f"--workdir={copied_run}", *files]) == 0
+    # No more than are shown are read.
+    assert len(drawn) == explanation.SHOWN_IMAGES == 6
+    np.testing.assert_array_equal(drawn[0], photo)
 
 
 def test_the_first_images_of_the_split_are_explained(copied_run):

@@ -8,7 +8,8 @@ from PIL import Image
 
 from vit_jax import predict
 from vit_jax.errors import UserError
-from vit_jax.interpret import inputs
+from vit_jax.figures import style
+from vit_jax.interpret import attention, inputs
 from vit_jax.runs import load_run
 
 
@@ -54,6 +55,22 @@ def test_a_folder_gives_its_images_in_the_models_shape(pictures, capsys):
     assert len(notes) == 2 and "b.jpg is RGB, converted to L" in notes[0]
     assert "c.png is RGBA" in notes[1]
     assert inputs.read_images(files, (4, 4, 3))[1].shape == (3, 4, 4, 3)
+
+
+def test_a_photo_is_drawn_upright_in_its_own_size(pictures, tmp_path):
+    photo = inputs.read_photo(pictures / "b.jpg")
+    np.testing.assert_array_equal(photo, np.asarray(Image.open(pictures / "b.jpg")))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # To be turned clockwise by a quarter: left becomes top.
+    image = Image.new("RGB", (3200, 16))
+    image.paste("white", (0, 0, 1600, 16))
+    image.save(tmp_path / "turned.png", exif=exif)
+    photo = inputs.read_photo(tmp_path / "turned.png")
+    assert photo.shape == (1200, 6, 3)
+    assert photo[:590].min() > 250 and photo[610:].max() < 5
+    # What the model takes is the same photo, squeezed.
+    _, (squeezed,) = inputs.read_images([tmp_path / "turned.png"], (8, 8, 3))
+    assert squeezed[:3].min() > 250 and squeezed[5:].max() < 5
 
 
 def test_an_empty_folder_is_refused(tmp_path):
@@ -118,6 +135,25 @@ def test_figures_are_drawn_and_arguments_may_come_in_any_order(
     assert drawn == ["001_a.png", "002_a.png"]
     with Image.open(tmp_path / "f" / "001_a.png") as figure:
         assert figure.width > 500
+
+
+def test_attention_lies_on_the_photo_itself(tiny_run, pictures, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, path: drawn.append(figure))
+    file = pictures / "b.jpg"
+    arguments = [f"--workdir={tiny_run[0]}", f"--figures={tmp_path}", str(file)]
+    assert predict.main(arguments) == 0
+    photo, alone, overlay, *_ = drawn[0].axes
+    pixels = np.asarray(Image.open(file))
+    assert pixels.shape == (20, 30, 3)
+    np.testing.assert_array_equal(photo.images[0].get_array(), pixels)
+    run = load_run(tiny_run[0])
+    _, images = inputs.read_images([file], run.image_shape)
+    expected = attention.read_attention(run, images).maps()[0, -1].mean(axis=0)
+    for heat in (alone.images[0], overlay.images[1]):
+        np.testing.assert_allclose(heat.get_array(), expected, rtol=1e-5)
+        assert heat.get_extent() == [-0.5, 29.5, 19.5, -0.5]
+    assert alone.get_title() == "attention, last block"
 
 
 @pytest.mark.parametrize(

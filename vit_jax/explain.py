@@ -6,22 +6,38 @@ The explained class is the predicted one. All images are scored, and the first f
 shown. Figures go to RUN/figures, faithfulness scores to RUN/explain.json: those of a
 finished run's best checkpoint on the test split. All others go into
 RUN/reports/SPLIT-STEP, and those of FILEs into RUN/reports/files-STEP.
+
+python -m vit_jax.explain --architecture --config=FILE.py[:VARIANT] [--figures=DIR]
+python -m vit_jax.explain --architecture --workdir=RUN [--figures=DIR]
+
+draws the network that a config describes, with the shapes and parameters of its parts,
+as architecture*.png and .pdf. It needs neither data nor training.
 """
 
 import argparse
 import functools
+import pathlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import UInt8
+from ml_collections import ConfigDict
 
-from vit_jax import evaluate, runs
+from vit_jax import data, evaluate, models, runs
 from vit_jax.commands import make_parser, run_command
+from vit_jax.config import (
+    apply_overrides,
+    check_config,
+    load_config_file,
+    make_config,
+)
+from vit_jax.disks import make_folder
 from vit_jax.errors import UserError
-from vit_jax.explanation import explain
+from vit_jax.explanation import SHOWN_IMAGES, explain
+from vit_jax.figures import architecture as architecture_figures
 from vit_jax.figures import style
 from vit_jax.folder import RunFolder
-from vit_jax.interpret import attention, inputs
+from vit_jax.interpret import architecture, attention, inputs
 
 # Of the images whose attention is held at once.
 MAX_IMAGES = 64
@@ -77,10 +93,75 @@ def read_split(
     return [dataset.class_names[label] for label in chosen.labels], chosen.images
 
 
+def choose_network(
+    options: argparse.Namespace, overrides: Sequence[str], flags: Sequence[str]
+) -> tuple[str, ConfigDict, tuple[int, int, int], int]:
+    """(name, config, image shape, number of classes) of what the options name.
+
+    Raises:
+      UserError: not one of both, settings that are refused, or data that alone tell
+        what a model takes.
+    """
+    if bool(options.config) == bool(options.workdir) or options.files:
+        raise UserError(
+            "--architecture draws one network and no images; give either --config or "
+            "--workdir, and no FILE."
+        )
+    if options.workdir:
+        folder = RunFolder(options.workdir)
+        config = make_config(folder.read("config"))
+        apply_overrides(config, overrides, flags)
+        if overrides:
+            raise UserError(
+                f"{overrides[0]} would change the network that was trained in "
+                f"{folder.path.name}; leave it out, or give --config for --workdir."
+            )
+        dataset = folder.read("dataset")
+        image_shape = tuple(dataset["image_shape"])
+        return folder.path.name, config, image_shape, len(dataset["class_names"])
+    path, _, variant = options.config.partition(":")
+    name = "_".join(filter(None, (pathlib.Path(path).stem, variant)))
+    config = apply_overrides(load_config_file(options.config), overrides, flags)
+    check_config(config)
+    known = data.known_shape(config.data)
+    if known is None:
+        raise UserError(
+            f"With config.data.source={config.data.source} and config.data.name="
+            f"{config.data.name}, only the data tell the shape of an image and the "
+            "number of classes; start to train with this config, then give "
+            "--workdir=RUN in place of --config."
+        )
+    return name, config, *known
+
+
+def draw_architecture(
+    options: argparse.Namespace, overrides: Sequence[str], flags: Sequence[str]
+) -> None:
+    """Draws the network of a config, or of a run, and prints where the files are."""
+    name, config, image_shape, num_classes = choose_network(options, overrides, flags)
+    # Shapes do not depend on the type of the numbers.
+    model = models.make_model(
+        config.model, num_classes=num_classes, image_shape=image_shape, dtype="float32"
+    )
+    described = architecture.describe_architecture(model, image_shape)
+    num_params = sum(part.num_params for part in described.parts)
+    gflops = 2e-9 * models.count_macs(model, image_shape)
+    figure = architecture_figures.architecture(
+        described,
+        title=f"{name}: {num_params:,} parameters, {gflops:.3g} GFLOPs per image",
+    )
+    stem = "architecture" if options.workdir else f"architecture_{name}"
+    default = RunFolder(options.workdir).figures if options.workdir else pathlib.Path()
+    folder = options.figures or default
+    make_folder(folder, "--figures")
+    for suffix in ("png", "pdf"):
+        print(style.save(figure, folder / f"{stem}.{suffix}"))
+
+
 def _make_parser() -> argparse.ArgumentParser:
     parser = make_parser("vit_jax.explain", __doc__, evaluate.DATA_EPILOG)
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
-    parser.add_argument("--workdir", required=True, help="the run's folder")
+    parser.add_argument("--workdir", help="the run's folder")
     parser.add_argument("--checkpoint", default="best", help="best, latest or a step")
     parser.add_argument(
         "--indices", help=f"of the split, 0,1,2 for example; or the first {MAX_IMAGES}"
@@ -94,12 +175,33 @@ def _make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--discard_ratio", type=float, default=0.0, help="rollout: 0 to below 1"
     )
+    parser.add_argument(
+        "--architecture", action="store_true", help="draw the network, see above"
+    )
+    parser.add_argument(
+        "--config", metavar="FILE.py[:VARIANT]", help="whose network; or --workdir"
+    )
+    parser.add_argument(
+        "--figures",
+        metavar="DIR",
+        type=pathlib.Path,
+        help="for the network; or RUN/figures, or the current folder",
+    )
     return parser
 
 
 def main(arguments: Sequence[str]) -> int:
     """Draws, scores and prints; 1 if a file was skipped."""
     options, overrides = _make_parser().parse_known_intermixed_args(arguments)
+    flags = [f"--{name}" for name in vars(options)]
+    if options.architecture:
+        draw_architecture(options, overrides, flags)
+        return 0
+    if not options.workdir or options.config or options.figures:
+        raise UserError(
+            "Explaining a trained model needs --workdir=RUN and takes neither --config "
+            "nor --figures, which belong to --architecture."
+        )
     if not 0 <= options.discard_ratio < 1:
         raise UserError(
             f"--discard_ratio is {options.discard_ratio:g}, but must be at least 0 and "
@@ -110,11 +212,12 @@ def main(arguments: Sequence[str]) -> int:
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
         captions = [style.shorten(file.name, 22) for file in files]
+        pictures = [inputs.read_photo(file) for file in files[:SHOWN_IMAGES]]
     else:
-        flags = [f"--{name}" for name in vars(options)]
         captions, images = read_split(
             run, options.split, options.indices, overrides, flags
         )
+        pictures = None
     if not 0 < len(images) <= MAX_IMAGES:
         raise UserError(
             f"There are {len(images)} images to explain; give 1 to {MAX_IMAGES}."
@@ -126,6 +229,7 @@ def main(arguments: Sequence[str]) -> int:
         run,
         images,
         captions,
+        pictures,
         block=options.block,
         head=options.head,
         head_fusion=options.head_fusion,

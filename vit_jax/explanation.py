@@ -20,7 +20,7 @@ Maps = dict[str, Float[np.ndarray, "n rows columns"]]
 Images = UInt8[np.ndarray, "n height width channels"]
 
 # Rows of a figure.
-_SHOWN_IMAGES = 6
+SHOWN_IMAGES = 6
 
 
 def vit_maps(
@@ -74,19 +74,20 @@ def explain_vit(
     run: runs.Run,
     images: Images,
     classes: Int[np.ndarray, "n"],
+    picture: UInt8[np.ndarray, "h w c"],
     caption: str,
     **map_options: Any,
 ) -> tuple[Maps, dict[str, Figure]]:
     """Heat maps, and the figures that only a ViT has, by file name.
 
-    `caption` is that of the first image, the only one whose heads are shown, and
-    `map_options` are those of `vit_maps`.
+    `picture` and `caption` are those of the first image, the only one whose heads are
+    shown, and `map_options` are those of `vit_maps`.
     """
     seen = attention.read_attention(run, images)
     maps = vit_maps(run, seen, images, classes, **map_options)
     figures = {
         "attention_by_head": attention_figures.by_block_and_head(
-            images[0],
+            picture,
             seen.maps()[0],
             title=f"Attention by block and head\n{caption}",
         ),
@@ -121,12 +122,20 @@ def explain(
     run: runs.Run,
     images: Images,
     captions: Sequence[str],
+    pictures: Sequence[UInt8[np.ndarray, "h w c"]] | None = None,
     **map_options: Any,
 ) -> tuple[dict[str, dict[str, float]], dict[str, Figure]]:
     """Faithfulness of each kind of heat map, and all figures by file name.
 
-    `map_options` are those of `vit_maps`; a ResNet has none.
+    Args:
+      run: to explain.
+      images: as the model takes them.
+      captions: of the images.
+      pictures: what the maps of the first images are drawn over, of any size; None: the
+        images themselves.
+      **map_options: those of `vit_maps`; a ResNet has none.
     """
+    pictures = images if pictures is None else pictures
     probabilities = run.predict(images, calibrated=True)
     classes = probabilities.argmax(axis=1)
     captions = [
@@ -136,15 +145,17 @@ def explain(
         )
     ]
     if isinstance(run.model, ViT):
-        maps, figures = explain_vit(run, images, classes, captions[0], **map_options)
+        maps, figures = explain_vit(
+            run, images, classes, pictures[0], captions[0], **map_options
+        )
     else:
         maps, figures = explain_resnet(run, images, classes)
     fill = (255 * np.array(run.config.data.mean)).round().astype(np.uint8)
     predict = functools.partial(run.predict, calibrated=True)
     curves, scores = faithfulness.compare(predict, images, maps, classes, fill)
-    shown = slice(0, _SHOWN_IMAGES)
+    shown = slice(0, SHOWN_IMAGES)
     figures["heat_maps"] = attention_figures.overlays(
-        images[shown],
+        pictures[shown],
         {name: values[shown] for name, values in maps.items()},
         captions[shown],
         title="What the model looks at",

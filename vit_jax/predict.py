@@ -3,8 +3,9 @@
 python -m vit_jax.predict --workdir=RUN FILE... [--json] [--figures=DIR]
 
 A FILE is an image of any size or a folder of images. What is no image is named and
-skipped; the exit status is then 1. Probabilities are calibrated if `evaluate --report`
-has fitted a temperature to this checkpoint.
+skipped; the exit status is then 1. A figure shows the image as it is, the heat map of
+what the model looks at, and the map over the image. Probabilities are calibrated if
+`evaluate --report` has fitted a temperature to this checkpoint.
 """
 
 import functools
@@ -74,7 +75,7 @@ def predict_files(
 
     Args:
       run: to predict with.
-      files: names of the images.
+      files: the images, which figures show as they are.
       images: as the model takes them.
       figures: folder for a figure of each; None: no figures.
     """
@@ -83,27 +84,28 @@ def predict_files(
         probabilities = run.predict(batch, calibrated=True)
         if figures is not None:
             maps = heat_maps(run, batch, probabilities.argmax(axis=1))
-        for i, image in enumerate(batch):
+        for i in range(len(batch)):
             file = files[start + i]
             found = describe(probabilities[i], run.class_names)
             if figures is not None:
                 path = figures / f"{start + i + 1:03d}_{file.stem}.png"
-                map_name = "attention" if isinstance(run.model, ViT) else "Grad-CAM"
-                _draw(path, file.name, image, found, maps[i], map_name)
+                is_vit = isinstance(run.model, ViT)
+                map_name = "attention, last block" if is_vit else "Grad-CAM"
+                _draw(path, file, found, maps[i], map_name)
             yield {"file": str(file), **found, "temperature": run.temperature}
 
 
-def _draw(path, name, image, found, heat_map, heat_map_name) -> None:
+def _draw(path, file, found, heat_map, heat_map_name) -> None:
     from vit_jax.figures import predict, style
 
     figure = predict.prediction(
-        image,
+        inputs.read_photo(file),
         [one["class"] for one in found["top"]],
         [one["probability"] for one in found["top"]],
         heat_map=heat_map,
         heat_map_name=heat_map_name,
         sentence=found["sentence"],
-        title=name,
+        title=file.name,
     )
     style.save(figure, path)
 

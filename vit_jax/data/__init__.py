@@ -21,6 +21,7 @@ __all__ = [
     "Dataset",
     "Rows",
     "batches",
+    "known_shape",
     "load",
     "normalization",
 ]
@@ -56,6 +57,29 @@ STATISTICS = {
     "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
     "cifar100_coarse": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 }
+
+# config.data.name: shape of an image and number of classes.
+_SHAPES = {
+    "cifar10": ((32, 32, 3), 10),
+    "cifar100": ((32, 32, 3), 100),
+    "cifar100_coarse": ((32, 32, 3), 20),
+}
+
+
+def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:
+    """(shape of an image, number of classes) of data that need not be there.
+
+    None where only the data themselves tell: folders, and other datasets of TFDS.
+    """
+    if config_data.source == "digits":
+        return (8, 8, 1), 10
+    if config_data.source not in ("tfds", "cifar_files"):
+        return None
+    known = _SHAPES.get(config_data.name)
+    if known is None or not config_data.image_size:
+        return known
+    (_, _, channels), num_classes = known
+    return (config_data.image_size, config_data.image_size, channels), num_classes
 
 
 def load(config_data: Any) -> dict[str, Dataset]:

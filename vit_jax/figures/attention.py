@@ -5,7 +5,7 @@ whole image in grey, so that all colour is the map's, smoothed between the centr
 patches, each from 0 to its own maximum.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -25,14 +25,33 @@ def draw_overlay(
     heat_map: Float[np.ndarray, "rows columns"],
     title: str = "",
 ) -> None:
-    """Draws the image in grey with the heat map over it, half transparent."""
+    """Draws the image in grey with the heat map over it, half transparent.
+
+    The image may have any size: the map is stretched over all of it.
+    """
     brightness = image.mean(axis=2, keepdims=True).round().astype(np.uint8)
     style.show_image(axes, brightness, title)
-    height, width = image.shape[:2]
+    _draw_heat(axes, heat_map, *image.shape[:2], alpha=0.55)
+
+
+def draw_map(
+    axes: Axes,
+    heat_map: Float[np.ndarray, "rows columns"],
+    height: int,
+    width: int,
+    title: str = "",
+) -> None:
+    """Draws the heat map alone, as it lies over an image of that size in pixels."""
+    _draw_heat(axes, heat_map, height, width)
+    style.hide_ticks(axes)
+    style.title_image(axes, title)
+
+
+def _draw_heat(axes, heat_map, height, width, alpha=None) -> None:
     axes.imshow(
         heat_map,
         cmap=style.HEAT,
-        alpha=0.55,
+        alpha=alpha,
         vmin=0,
         vmax=max(heat_map.max(), 1e-12),
         interpolation="bilinear",
@@ -40,7 +59,8 @@ def draw_overlay(
     )
 
 
-def _add_color_bar(figure: Figure, grid: np.ndarray) -> None:
+def add_color_bar(figure: Figure, grid: np.ndarray) -> None:
+    """The scale of all heat maps in `grid`, an array of axes, to the right of it."""
     colors = ScalarMappable(Normalize(0, 100), style.HEAT)
     bar = figure.colorbar(colors, ax=grid, shrink=min(1, 2.0 / len(grid)), pad=0.02)
     bar.set_label("% of the map's highest value", fontsize=9)
@@ -48,7 +68,7 @@ def _add_color_bar(figure: Figure, grid: np.ndarray) -> None:
 
 
 def overlays(
-    images: UInt8[np.ndarray, "n h w c"],
+    images: Collection[UInt8[np.ndarray, "h w c"]],
     heat_maps: Mapping[str, Float[np.ndarray, "n rows columns"]],
     captions: Sequence[str],
     *,
@@ -56,7 +76,8 @@ def overlays(
 ) -> Figure:
     """A row for each image: itself, then each kind of heat map, by name.
 
-    Kinds are, for example, the last block's class-token attention and rollout.
+    Images may differ in size. Kinds are, for example, the last block's class-token
+    attention and rollout.
     """
     columns = 1 + len(heat_maps)
     figure = style.new_figure(1.1 + 1.8 * columns, 0.5 + 1.95 * len(images), title)
@@ -65,7 +86,7 @@ def overlays(
         style.show_image(grid[row, 0], image, caption)
         for axes, (name, maps) in zip(grid[row, 1:], heat_maps.items(), strict=True):
             draw_overlay(axes, image, maps[row], name)
-    _add_color_bar(figure, grid)
+    add_color_bar(figure, grid)
     return figure
 
 
@@ -85,7 +106,7 @@ def by_block_and_head(
             axes.set_title(f"head {head + 1}", fontsize=9, pad=3)
         if head == 0:
             axes.set_ylabel(f"block {block + 1}", fontsize=9)
-    _add_color_bar(figure, grid)
+    add_color_bar(figure, grid)
     return figure
 
 

@@ -4,13 +4,21 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, UInt8
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vit_jax.figures import attention, style
 
+# Of a picture's panel, in inches: what its area would make a square's side, and the
+# range of its width.
+_SIDE = 3.0
+_MIN_WIDTH, _MAX_WIDTH = 2.0, 4.5
+# Dots per inch at most, for photos that are extremely high and narrow.
+_MAX_DPI = 400
+
 
 def prediction(
-    image: UInt8[np.ndarray, "h w c"],
+    photo: UInt8[np.ndarray, "h w c"],
     top_names: Sequence[str],
     top_probabilities: Sequence[float] | Float[np.ndarray, "top"],
     *,
@@ -19,30 +27,55 @@ def prediction(
     sentence: str = "",
     title: str = "Prediction",
 ) -> Figure:
-    """The image, its attention overlay if given, and bars of the likeliest classes.
+    """The photo, the heat map beside its overlay, and bars of the likeliest classes.
+
+    The figure has as many dots per inch as show each pixel of the photo, up to 400.
 
     Args:
-      image: as the model saw it, before normalisation.
+      photo: of any size; the model saw all of it, in whatever proportions.
       top_names: the likeliest classes, likeliest first.
       top_probabilities: of these classes, 0 to 1.
-      heat_map: on the grid of patches or features, 0 or more.
+      heat_map: on the grid of patches or features, 0 or more; None: only the photo and
+        the bars are drawn.
       heat_map_name: such as "attention" or "Grad-CAM".
-      sentence: shown under the title, such as how sure the model is.
+      sentence: shown over the bars, such as how sure the model is.
       title: such as the file's name.
     """
-    panels = 2 if heat_map is None else 3
-    figure = style.new_figure(2.6 * panels + 1.2, 3.1, style.shorten(title, 50))
-    grid = figure.subplots(
-        1, panels, squeeze=False, width_ratios=[1] * (panels - 1) + [1.4]
-    )[0]
-    style.show_image(grid[0], image, "image")
-    if heat_map is not None:
-        attention.draw_overlay(grid[1], image, heat_map, heat_map_name)
-    axes = grid[-1]
-    style.label_axes(axes, sentence, "probability (%)")
-    bars = axes.barh(
-        top_names, [100 * float(p) for p in top_probabilities], color=style.BLUE
+    height, width = photo.shape[:2]
+    panel_width = np.clip(_SIDE * (width / height) ** 0.5, _MIN_WIDTH, _MAX_WIDTH)
+    panel_height = min(panel_width * height / width, 2 * _SIDE)
+    pictures = 1 if heat_map is None else 3
+    bar_width = 0.0 if heat_map is None else 0.9
+    figure = style.new_figure(
+        pictures * (panel_width + 0.3) + bar_width + 3.4,  # 0.3: between panels
+        max(2.7, panel_height) + 0.6,
+        style.shorten(title, 50),
     )
+    # 1.15: labels and the colour bar take some of each panel's width.
+    figure.set_dpi(np.clip(1.15 * width / panel_width, figure.dpi, _MAX_DPI))
+    grid = figure.subplots(
+        1,
+        pictures + 1,
+        squeeze=False,
+        width_ratios=[panel_width] * pictures + [2.6],
+    )[0]
+    style.show_image(grid[0], photo, "photo")
+    if heat_map is not None:
+        attention.draw_map(grid[1], heat_map, height, width, heat_map_name)
+        attention.draw_overlay(grid[2], photo, heat_map, "overlay")
+        attention.add_color_bar(figure, grid[np.newaxis, :3])
+    _draw_bars(grid[-1], top_names, top_probabilities, sentence)
+    return figure
+
+
+def _draw_bars(
+    axes: Axes,
+    names: Sequence[str],
+    probabilities: Sequence[float] | Float[np.ndarray, "top"],
+    title: str,
+) -> None:
+    style.label_axes(axes, title, "probability (%)")
+    bars = axes.barh(names, [100 * float(p) for p in probabilities], color=style.BLUE)
     for bar in list(bars)[1:]:
         bar.set_color(style.SKY)
     axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=9)
@@ -50,4 +83,3 @@ def prediction(
     axes.set_xlim(0, 118)
     axes.set_xticks(range(0, 101, 20))
     axes.grid(False, axis="y")
-    return figure

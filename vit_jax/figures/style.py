@@ -86,6 +86,11 @@ def show_image(axes: Axes, image: UInt8[np.ndarray, "h w c"], title: str = "", *
     grey = image.shape[2] == 1
     axes.imshow(image[..., 0] if grey else image, cmap="gray", vmin=0, vmax=255)
     hide_ticks(axes)
+    title_image(axes, title, **text)
+
+
+def title_image(axes: Axes, title: str, **text) -> None:
+    """A small title close to a picture; `text` styles it."""
     axes.set_title(title, **{"fontsize": 9, "pad": 3, "parse_math": False, **text})
 
 
@@ -96,8 +101,11 @@ def hide_ticks(axes: Axes) -> None:
 
 
 def save(figure: Figure, path: str | pathlib.Path) -> pathlib.Path:
-    """Writes a PNG (150 dots per inch) or a PDF, by the suffix; makes the folder."""
+    """Writes a PNG or a PDF, by the suffix; makes the folder.
+
+    Pictures have 150 dots per inch, or the figure's own `dpi` where that is more.
+    """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    figure.savefig(path, dpi=max(150, figure.dpi))
     return path

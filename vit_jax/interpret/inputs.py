@@ -11,6 +11,8 @@ from PIL import Image
 from vit_jax.data.image_files import UnreadableImageError, read_image
 from vit_jax.errors import UserError
 
+# Of a photo that is drawn: more than a panel has in print, at 300 dots per inch.
+_MAX_PHOTO_SIDE = 1200
 # What is looked for in a folder. A file that is named itself may end in anything.
 _SUFFIXES = ("png", "jpg", "jpeg", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm")
 
@@ -44,6 +46,9 @@ def fit_image(
 ) -> tuple[UInt8[np.ndarray, "height width channels"], str]:
     """An image file in a model's size and channels, and the mode it was stored in.
 
+    The whole image is resized, whatever its proportions: a heat map of the result
+    covers the whole of `read_photo`, too.
+
     Raises:
       UnreadableImageError: no image, or a damaged one.
       UserError: more pixels than are accepted.
@@ -54,6 +59,19 @@ def fit_image(
     return np.asarray(image if channels == 3 else image.convert("L")).reshape(
         image_shape
     ), mode
+
+
+def read_photo(path: pathlib.Path) -> UInt8[np.ndarray, "height width 3"]:
+    """An image file for a figure: upright, in colour, and in its own proportions.
+
+    It has its own size, or 1200 pixels on the longer side if that is less.
+
+    Raises:
+      UnreadableImageError, UserError: see `read_image`.
+    """
+    photo = Image.fromarray(read_image(path)[0])
+    photo.thumbnail((_MAX_PHOTO_SIDE, _MAX_PHOTO_SIDE), Image.Resampling.LANCZOS)
+    return np.asarray(photo)
 
 
 def read_images(

@@ -1,0 +1,106 @@
+"""Shapes and parameters of a network, and the parts that all networks have.
+
+They are read from the module itself: JAX traces it without computing anything.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from vit_jax import models
+from vit_jax.figures.architecture import Part
+
+Shape = tuple[int, ...]
+
+
+class Traced:
+    """Shapes that went into and came out of every submodule, and of all parameters.
+
+    Attributes:
+      inputs, outputs: for one image, by path such as "block0/attention/qkv"; "" is the
+        model.
+      params: arrays without values.
+    """
+
+    def __init__(self, model: nn.Module, image_shape: tuple[int, int, int]):
+        self.inputs: dict[str, Shape] = {}
+        self.outputs: dict[str, Shape] = {}
+        variables = jax.eval_shape(
+            functools.partial(models.init_variables, model, image_shape=image_shape),
+            jax.random.key(0),
+        )
+        self.params = variables["params"]
+
+        def record(call, arguments, options, context):
+            output = call(*arguments, **options)
+            if context.method_name == "__call__":
+                path = "/".join(context.module.path)
+                self.inputs[path] = arguments[0].shape[1:]
+                self.outputs[path] = output.shape[1:]
+            return output
+
+        # Asked for intermediates, attention is computed in the one way that works on
+        # every machine.
+        apply = functools.partial(model.apply, train=False, mutable=["intermediates"])
+        images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
+        with nn.intercept_methods(record):
+            jax.eval_shape(apply, variables, images)
+
+    def count(self, *paths: str) -> int:
+        """Parameters below all of `paths`; 0 for what has none."""
+        return sum(models.count_params(self._below(path)) for path in paths)
+
+    def kernel(self, path: str) -> Shape:
+        """Shape of a layer's kernel."""
+        return self._below(path)["kernel"].shape
+
+    def _below(self, path: str) -> Any:
+        node = self.params
+        for name in path.split("/"):
+            node = node.get(name, {})
+        return node
+
+
+def times(*sizes: int | str) -> str:
+    """Sizes as text, "32 × 32 × 3"."""
+    return " × ".join(map(str, sizes))
+
+
+def tokens(shape: Shape) -> str:
+    """A shape whose first axis is the sequence, "65 tokens × 192"."""
+    return times(f"{shape[0]} tokens", *shape[1:])
+
+
+def image_part(traced: Traced) -> Part:
+    """What goes in."""
+    return Part("Image", (), "data", times(*traced.inputs[""]))
+
+
+def head_parts(traced: Traced) -> tuple[Part, Part]:
+    """The head, and the classes that come out."""
+    (width,), (classes,) = traced.inputs["head"], traced.outputs["head"]
+    lines = (f"linear, {width} → {classes}",)
+    head = Part("Head", lines, "head", f"{classes} logits", traced.count("head"))
+    return head, Part("Classes", (f"softmax: {classes} probabilities",), "data", "")
+
+
+def convolution_part(
+    traced: Traced, path: str, *, norm: str = "", after: str = ""
+) -> Part:
+    """A convolution with the BatchNorm of the path `norm`, and what comes `after`."""
+    before, output = traced.inputs[path], traced.outputs[path]
+    rows, columns, channels_in, channels_out = traced.kernel(path)
+    stride = before[0] // output[0]
+    change = f"{channels_in} → {channels_out} channels"
+    change += f", stride {stride}" if stride > 1 else ""
+    following = ", ".join(filter(None, ("BatchNorm" if norm else "", after)))
+    return Part(
+        f"{rows} × {columns} convolution",
+        tuple(filter(None, (change, following))),
+        "convolution",
+        times(*output),
+        traced.count(*filter(None, (path, norm))),
+    )
