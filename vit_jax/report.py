@@ -19,7 +19,10 @@ from vit_jax.metrics import calibration, classification, human, roc
 
 NUM_SAMPLES = 16
 _TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
-_HISTORY = ("step", "epoch", "split", "loss", "accuracy", "learning_rate", *_TIMINGS)
+_HISTORY = (
+    "step", "epoch", "split", "loss", "accuracy", "weighted_accuracy", "learning_rate",
+    *_TIMINGS,
+)  # fmt: skip
 _OPTIONAL_FIGURES = {"misclassified", "confident_mistakes", "disagreements_with_people"}
 
 
