@@ -263,11 +263,11 @@ def test_epochs_and_seconds_to_a_train_accuracy():
     assert reached(0.9) == (None, None)
 
 
-def test_the_logged_gap_is_of_the_last_epoch():
-    records = make_entry("a").records
-    assert comparison._logged_gap(records, 0.55) == pytest.approx(0.05)
-    assert comparison._logged_gap(records, None) is None
-    assert comparison._logged_gap([], 0.55) is None
+def test_the_logged_gap_is_that_of_the_last_epoch(two_runs):
+    entry = comparison.load_entry(two_runs[0], "a")
+    logged = entry.train_epochs("accuracy").values[-1]
+    expected = logged - entry.numbers["accuracy"]
+    assert entry.numbers["logged_gap"] == pytest.approx(expected)
 
 
 def test_the_train_accuracy_is_chosen(two_runs, tiny_run, tmp_path, capsys):
