@@ -132,7 +132,7 @@ def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | N
     Raises:
       UserError: TensorFlow or TensorBoard is not installed.
     """
-    if not agreement.is_first():
+    if not agreement.is_primary():
         return None
     try:
         from clu import metric_writers
