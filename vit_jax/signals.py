@@ -1,8 +1,8 @@
 """SIGTERM and Ctrl-C as a question the training loop asks between two steps.
 
 JAX's preemption service (`multihost_utils.reached_preemption_sync_point`) agrees on a
-common step, too. But it takes SIGTERM only, of several processes only, and from the
-start of JAX on it leaves no signal that ends a process at once (JAX 0.10).
+common step of several processes, too. But it does not answer Ctrl-C, and it swallows
+every further SIGTERM, also while data are loaded and programs compiled (JAX 0.10).
 """
 
 import collections
