@@ -23,7 +23,7 @@ from vit_jax.errors import UserError
 from vit_jax.experiment import make_experiment
 from vit_jax.folder import RunFolder
 from vit_jax.manifest import verify
-from vit_jax.roll_call import roll_call
+from vit_jax.roll_call import startup_barrier
 from vit_jax.train import train_and_evaluate
 
 SETTINGS = [
@@ -50,32 +50,34 @@ def free_port():
         return server.getsockname()[1]
 
 
-def start(workdir, address, process_id, *arguments):
-    """The command of one of two processes, started for real."""
-    return subprocess.Popen(
-        [
-            sys.executable, "-m", "vit_jax.main", f"--config={CONFIG}",
-            f"--workdir={workdir}", f"--coordinator_address={address}",
-            "--num_processes=2", f"--process_id={process_id}", *SETTINGS, *arguments,
-        ],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={
-            **os.environ, "JAX_NUM_CPU_DEVICES": "2",
-            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
-        },
-    )  # fmt: skip
-
-
 @contextlib.contextmanager
-def two_processes(workdir, *arguments):
+def running(count, *arguments):
+    """`count` Python processes; "ADDRESS" and "ID" in the arguments are replaced."""
     address = f"127.0.0.1:{free_port()}"
-    both = [start(workdir, address, i, *arguments) for i in range(2)]
-    with both[0], both[1]:
-        try:
-            yield both
-        finally:
-            for process in both:
-                process.kill()
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for i in range(count):
+            words = {"ADDRESS": address, "ID": str(i)}
+            process = subprocess.Popen(
+                [sys.executable, *(words.get(word, word) for word in arguments)],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env={
+                    **os.environ, "JAX_NUM_CPU_DEVICES": "2",
+                    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+                },
+            )  # fmt: skip
+            processes.append(stack.enter_context(process))
+            stack.callback(process.kill)
+        yield processes
+
+
+def training(workdir, *arguments, count=2):
+    """The first `count` of two processes that train."""
+    return running(
+        count, "-m", "vit_jax.main", f"--config={CONFIG}", f"--workdir={workdir}",
+        "--num_processes=2", "--coordinator_address", "ADDRESS", "--process_id", "ID",
+        *SETTINGS, *arguments,
+    )  # fmt: skip
 
 
 def outputs(processes, timeout=200):
@@ -125,7 +127,7 @@ def alone(tmp_path_factory):
 def signalled(tmp_path_factory):
     """(folder, statuses, outputs): SIGTERM came to the second process only."""
     workdir = tmp_path_factory.mktemp("signalled")
-    with two_processes(workdir) as both:
+    with training(workdir) as both:
         wait_for_log(workdir, both[0])
         both[1].send_signal(signal.SIGTERM)
         texts = outputs(both)
@@ -139,7 +141,7 @@ def resumed(alone, tmp_path_factory):
     shutil.rmtree(workdir / "checkpoints" / "60")
     (workdir / "results.json").unlink()
     changes = ("--config.parameter_overview=true", "--config.shard_params=true")
-    with two_processes(workdir, *changes) as both:
+    with training(workdir, *changes) as both:
         texts = outputs(both)
         assert [process.returncode for process in both] == [0, 0], texts
     return workdir, texts
@@ -204,19 +206,6 @@ def test_only_the_first_process_writes_and_prints(resumed):
     assert steps == sorted(steps) and steps.count(30) == steps.count(60) == 2
 
 
-def test_a_process_that_dies_ends_the_other(tmp_path):
-    with two_processes(tmp_path) as both:
-        wait_for_log(tmp_path, both[0])
-        both[1].kill()
-        _, errors = both[0].communicate(timeout=90)
-    assert both[0].returncode == 1
-    assert "error: process 1 ended" in errors and "Traceback" not in errors
-    assert "Check failure" not in errors and "rerun the same commands" in errors
-    # Nothing is left to clean up by hand: the lock is free.
-    with RunFolder(tmp_path).locked():
-        pass
-
-
 AGREEMENTS = """
 import sys
 from vit_jax import agreement, distributed
@@ -227,12 +216,12 @@ from vit_jax.mesh import make_mesh
 def main(arguments):
     me = int(arguments[1])
     distributed.start(arguments[0], 2, me, timeout_seconds=100)
-    assert agreement.first_decides(lambda: [me, None, 0.1]) == [0, None, 0.1]
+    assert agreement.broadcast_from_primary(lambda: [me, None, 0.1]) == [0, None, 0.1]
     assert agreement.start_max(10 * me + 5)() == 15
     assert [d.process_index for d in make_mesh(2).devices] == [0, 1]
     assert make_mesh(0).size == 4
     refuse(lambda: make_mesh(3), "3, but 2 processes")
-    refuse(lambda: agreement.first_decides(lambda: fail(0)), "0 failed")
+    refuse(lambda: agreement.broadcast_from_primary(lambda: fail(0)), "0 failed")
     words = ["Process 1 could not start", "1 failed"][me]
     refuse(lambda: agreement.run_on_all(lambda: me == 1 and fail(me)), words)
     agreement.require_same({"depth": 4})
@@ -254,16 +243,7 @@ run_command(main)
 
 
 def test_processes_agree_and_fail_together():
-    address = f"127.0.0.1:{free_port()}"
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", AGREEMENTS, address, str(i)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, "JAX_NUM_CPU_DEVICES": "2"},
-        )
-        for i in range(2)
-    ]  # fmt: skip
-    with both[0], both[1]:
+    with running(2, "-c", AGREEMENTS, "ADDRESS", "ID") as both:
         (_, first), (_, second) = texts = outputs(both)
     assert [process.returncode for process in both] == [1, 1], texts
     assert "error: Process 1 could not start; see its own message." in first
@@ -271,28 +251,90 @@ def test_processes_agree_and_fail_together():
     assert "Traceback" not in first + second
 
 
-def test_slurm_tells_who_is_in_the_job(monkeypatch):
-    from vit_jax.main import main
+ENDS = """
+import os, signal, sys, time
+from vit_jax import distributed
+from vit_jax.commands import run_command
+from vit_jax.errors import UserError
 
-    for name, value in {
-        "SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": "127.0.0.1", "SLURM_NTASKS": "3",
-        "SLURM_PROCID": "0", "SLURM_LOCALID": "0",
-        "JAX_COORDINATOR_PORT": str(free_port()),
-    }.items():  # fmt: skip
-        monkeypatch.setenv(name, value)
-    flags = ["--distributed", "--startup_timeout_seconds=1"]
-    with pytest.raises(UserError, match="within 1 s: 1, 2;"):
-        main([f"--config={CONFIG}", "--workdir=never_made", *flags])
+def main(arguments):
+    distributed.start(arguments[0], 3, int(arguments[1]), timeout_seconds=100)
+    if arguments[1] != "1":
+        time.sleep(100)
+    elif arguments[2] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise UserError("It failed.")
+
+run_command(main)
+"""
+JAX_ALONE = """
+import jax, os, signal, sys, time
+jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+if sys.argv[2] == "0":
+    for _ in range(2):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(2)
+    time.sleep(100)
+print("leaving", flush=True)
+sys.exit(1)
+"""
+
+
+@pytest.mark.parametrize("end, status", [("killed", -signal.SIGKILL), ("fails", 1)])
+def test_a_process_that_ends_alone_ends_the_others(end, status):
+    with running(3, "-c", ENDS, "ADDRESS", "ID", end) as processes:
+        texts = outputs(processes, timeout=60)
+    assert [process.returncode for process in processes] == [1, status, 1], texts
+    assert ("error: It failed.\n" in texts[1][1]) == (end == "fails")
+    for _, errors in (texts[0], texts[2]):
+        assert "error: process 1 ended" in errors and "Traceback" not in errors
+        assert "rerun the same commands" in errors
+
+
+def test_jax_alone_ends_neither_for_a_failure_nor_for_a_second_signal():
+    """Why `distributed.leave` and `StopSignals` exist, as long as this passes."""
+    with running(2, "-c", JAX_ALONE, "ADDRESS", "ID") as both:
+        assert both[1].stdout.readline() == "leaving\n"
+        time.sleep(8)  # longer than the others above need
+        assert [process.poll() for process in both] == [None, None]
 
 
 def test_a_missing_process_is_named_by_the_command(tmp_path):
-    address = f"127.0.0.1:{free_port()}"
-    process = start(tmp_path, address, 0, "--startup_timeout_seconds=2")
-    output, errors = process.communicate(timeout=60)
+    with training(tmp_path, "--startup_timeout_seconds=2", count=1) as (process,):
+        ((output, errors),) = outputs([process], timeout=60)
     assert process.returncode == 1 and output == ""
     assert errors.startswith("error: ") and errors.count("\n") == 1
     assert "did not start within 2 s: 1;" in errors
     assert not any(tmp_path.iterdir())
+
+
+def test_jax_alone_aborts_where_a_process_is_missing():
+    """Why the start-up barrier exists, as long as this passes."""
+    code = (
+        "import jax, sys; jax.distributed.initialize(sys.argv[1], 2, 0, None, None, 1)"
+    )
+    with running(1, "-c", code, "ADDRESS") as (process,):
+        ((_, errors),) = outputs([process], timeout=60)
+    assert process.returncode == -signal.SIGABRT
+    assert "Check failure stack trace" in errors
+
+
+@pytest.mark.parametrize("nodes", ["127.0.0.1", "127.0.0.1,gpu2", "127.0.0.[1-3,7],b"])
+def test_slurm_tells_who_is_in_the_job(monkeypatch, nodes):
+    from vit_jax.main import main
+
+    port = free_port()
+    for name, value in {
+        "SLURM_JOB_ID": "1", "SLURM_STEP_NODELIST": nodes, "SLURM_NTASKS": "3",
+        "SLURM_PROCID": "1", "JAX_COORDINATOR_PORT": str(port),
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    flags = ["--distributed", "--startup_timeout_seconds=1"]
+    with pytest.raises(UserError, match=f"answered at 127.0.0.1:{port} within 1 s"):
+        main([f"--config={CONFIG}", "--workdir=never_made", *flags])
+    monkeypatch.delenv("SLURM_PROCID")
+    with pytest.raises(UserError, match="incomplete SLURM job"):
+        main([f"--config={CONFIG}", "--workdir=never_made", *flags])
 
 
 @pytest.mark.parametrize(
@@ -318,7 +360,9 @@ def test_a_missing_process_is_named_by_the_command(tmp_path):
 def test_mistakes_in_the_flags_are_one_sentence(flags, words, capsys, monkeypatch):
     from vit_jax.main import main
 
-    for name in ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_hnp_uri"):
+    for name in (
+        "SLURM_STEP_NODELIST", "KUBERNETES_SERVICE_HOST", "OMPI_MCA_orte_hnp_uri"
+    ):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserError, match=words):
         main([f"--config={CONFIG}", "--workdir=never_made", *flags])
@@ -326,12 +370,12 @@ def test_mistakes_in_the_flags_are_one_sentence(flags, words, capsys, monkeypatc
 
 
 def call(address, ids, *, num_processes=3, timeout_seconds=1.0):
-    """What each of several threads, one for each id, gets from the roll call."""
+    """What each of several threads, one for each id, gets at the start-up barrier."""
     messages, connections = [None] * len(ids), []
 
     def run(place):
         try:
-            opened = roll_call(
+            opened = startup_barrier(
                 address, num_processes, ids[place], timeout_seconds=timeout_seconds
             )
             connections.extend(opened.values())
@@ -348,21 +392,20 @@ def call(address, ids, *, num_processes=3, timeout_seconds=1.0):
     return messages
 
 
-def test_the_roll_call_names_who_is_missing():
+def test_the_startup_barrier_names_who_is_missing():
     address = f"127.0.0.1:{free_port()}"
     assert call(address, [2, 0, 1], timeout_seconds=20.0) == [None] * 3
     # The port is free again at once, as JAX needs it.
     for message in call(address, [0, 2]):
         assert "did not start within 1 s: 1;" in message
-    (message,) = call(address, [0])
-    assert "within 1 s: 1, 2;" in message
     (message,) = call(address, [1])
     assert f"nothing answered at {address}" in message
-    for message in call(address, [0, 1, 1], timeout_seconds=20.0):
-        assert "Two processes have the id 1" in message
+    primary, *both = call(address, [0, 1, 1])
+    assert "within 1 s: 2;" in primary
+    assert any("process 1 of 3 came" in message for message in both)
 
 
-def test_strangers_at_the_port_do_not_disturb_the_roll_call():
+def test_strangers_do_not_disturb_the_startup_barrier():
     port = free_port()
     stop = threading.Event()
 
@@ -385,7 +428,7 @@ def test_strangers_at_the_port_do_not_disturb_the_roll_call():
     assert messages == [None] * 3
 
 
-def test_a_stranger_instead_of_process_0_is_told(tmp_path):
+def test_a_stranger_instead_of_process_0_is_told():
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -398,4 +441,4 @@ def test_a_stranger_instead_of_process_0_is_told(tmp_path):
         thread.start()
         (message,) = call(address, [1])
         thread.join()
-    assert "not process 0 of this command" in message
+    assert "another program answers there" in message

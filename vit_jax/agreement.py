@@ -2,39 +2,46 @@
 
 All of them run the same program, and a computation on the mesh waits for all. So what
 depends on a clock, a signal or the file system is decided by one of them for all. With
-a single process everything here is as good as absent.
+a single process everything here is a no-op.
+
+`multihost_utils` carries arrays of one shape. The functions here add to it what Python
+code needs: values of any JSON type, a user's mistake that is raised on all processes
+instead of leaving the others to wait, and settings that are named where they differ.
 """
 
-import functools
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vit_jax.errors import UserError
 
 T = TypeVar("T")
 
 
-def is_first() -> bool:
-    """Whether this process is the one that writes files and prints."""
+def is_primary() -> bool:
+    """Whether this process is process 0, which alone writes files and prints."""
     return jax.process_index() == 0
 
 
-def first_decides(function: Callable[[], T]) -> T:
-    """What `function` returns on process 0, which alone calls it: JSON, on all.
+def broadcast_from_primary(function: Callable[[], T]) -> T:
+    """Calls `function` on process 0 only and returns its result on all processes.
+
+    Args:
+      function: returns what JSON can hold.
 
     Raises:
-      UserError: `function` raised it; the same on all.
+      UserError: on all processes, if `function` raised it.
     """
     if jax.process_count() == 1:
         return function()
     reply = {}
-    if is_first():
+    if is_primary():
         try:
             reply = {"value": function()}
         except UserError as error:
@@ -50,10 +57,10 @@ def first_decides(function: Callable[[], T]) -> T:
 
 
 def run_on_all(function: Callable[[], T]) -> T:
-    """Calls `function` on process 0 and then on the others.
+    """Calls `function` on process 0 first and then on the others.
 
-    So process 0 alone prepares whatever the others then find. `function` must not
-    compute with other processes' devices.
+    So process 0 alone prepares what the others then find, a download for instance.
+    `function` must not compute with other processes' devices.
 
     Raises:
       UserError: on all processes, if `function` raised it on one.
@@ -61,7 +68,7 @@ def run_on_all(function: Callable[[], T]) -> T:
     if jax.process_count() == 1:
         return function()
     result = error = None
-    for mine in (is_first(), not is_first()):
+    for mine in (is_primary(), not is_primary()):
         if mine:
             try:
                 result = function()
@@ -84,7 +91,7 @@ def require_same(settings: dict[str, Any]) -> None:
       UserError: on all processes; names each key that differs.
     """
     settings = json.loads(json.dumps(settings))
-    expected = first_decides(lambda: settings)
+    expected = broadcast_from_primary(lambda: settings)
 
     def compare() -> None:
         changes = [
@@ -101,26 +108,22 @@ def require_same(settings: dict[str, Any]) -> None:
     run_on_all(compare)
 
 
-@functools.cache
-def _compiled_max() -> tuple[Any, Callable]:
-    devices = jax.devices()
-    mesh = jax.sharding.Mesh(devices, ("all",), axis_types=(AxisType.Auto,))
-    whole, parts = (
-        NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), ("all",))
-    )
-    return parts, jax.jit(lambda x: x.max(), out_shardings=whole)
+_compiled_max = jax.jit(jnp.max)
 
 
 def start_max(value: int) -> Callable[[], int]:
     """Starts to find the largest of the processes' values.
 
-    Returns at once with a function that waits for the answer. All processes must call
-    this at the same place among their computations.
+    Returns at once with a function that waits for the answer; what `multihost_utils`
+    offers waits each time. All processes must call this at the same place among their
+    computations.
     """
-    parts, compiled_max = _compiled_max()
+    mesh = Mesh(jax.devices(), ("all",))
     with jax.transfer_guard("allow"):
         values = jax.make_array_from_callback(
-            (jax.device_count(),), parts, lambda _: np.full(1, value, np.int32)
+            (mesh.size,),
+            NamedSharding(mesh, PartitionSpec("all")),
+            lambda _: np.full(1, value, np.int32),
         )
-        largest = compiled_max(values)
+        largest = _compiled_max(values)
     return lambda: int(jax.device_get(largest))

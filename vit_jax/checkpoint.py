@@ -66,12 +66,12 @@ class Checkpoints:
         self._verify()
 
     def _verify(self) -> None:
-        for step, found_rank, damage in agreement.first_decides(self._inspect):
+        for step, found_rank, damage in agreement.broadcast_from_primary(self._inspect):
             self._ranks[step] = tuple(found_rank)
             if damage:
                 self._damage[step] = damage
         for step, damage in self._damage.items():
-            if agreement.is_first():
+            if agreement.is_primary():
                 warnings.warn(f"Checkpoint {step} is damaged: {damage}", stacklevel=3)
         if self._damage and not self.steps():
             self._manager.close()
@@ -247,7 +247,9 @@ class Checkpoints:
 
     def _require_space(self, num_bytes: int) -> None:
         self._bytes_needed = num_bytes + num_bytes // 20 + 2**20  # and what is no array
-        free = agreement.first_decides(lambda: shutil.disk_usage(self._directory).free)
+        free = agreement.broadcast_from_primary(
+            lambda: shutil.disk_usage(self._directory).free
+        )
         if free < self._bytes_needed:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

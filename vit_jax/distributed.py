@@ -1,22 +1,28 @@
-"""Several processes of one run start together and end together."""
+"""Several processes of one run start together and end together.
+
+`jax.distributed` connects the processes. This module adds what it lacks, measured with
+JAX 0.10: JAX names no process that is absent at the start (see `vit_jax.roll_call`). It
+notices a dead process after its heartbeat timeout and then aborts with a C++ stack
+trace. And a process that fails alone waits for five minutes for the others, which wait
+for its share of a computation.
+"""
 
 import contextlib
+import multiprocessing.connection
 import os
 import re
-import selectors
 import socket
 import sys
 import threading
-from collections.abc import Iterator
 
 from vit_jax.errors import UserError
-from vit_jax.roll_call import roll_call
+from vit_jax.roll_call import startup_barrier
 from vit_jax.user_cache import compiled_folder
 
 # JAX is imported inside the functions: the commands import this module before they
 # know whether there is anything to compute.
 
-_HEARTBEAT_SECONDS = 60  # after which JAX gives up a host that vanished with its kernel
+_HEARTBEAT_SECONDS = 60  # after which JAX gives up a host that lost its power
 _LEAVE_SECONDS = 5  # enough for processes that fail together
 _GOODBYE = b"goodbye"
 _connections: dict[int, socket.socket] = {}  # to the others, for `_watch` and `leave`
@@ -33,49 +39,63 @@ def start(
 
     Args:
       coordinator_address: HOST:PORT of process 0, with a port that is free there. None:
-        all three are what SLURM, Open MPI, Kubernetes or Cloud TPU say.
+        all three are what the cluster says. SLURM is asked here; Open MPI, Kubernetes
+        and Cloud TPU are asked by JAX, which reports absent and dead processes there.
 
     Raises:
-      UserError: processes that did not start within the time, by their ids; or hosts
-        with different numbers of devices.
+      UserError: names the processes that did not start within the time; or the hosts
+        have different numbers of devices; or no cluster was found.
     """
-    local_device_ids = None
-    if coordinator_address is None:
-        coordinator_address, num_processes, process_id, local_device_ids = _detect(
-            timeout_seconds
+    if coordinator_address is None and os.environ.get("SLURM_STEP_NODELIST"):
+        coordinator_address, num_processes, process_id = _slurm_step()
+    if coordinator_address is not None:
+        if not (
+            re.fullmatch(r".+:\d+", coordinator_address)
+            and 0 <= process_id < num_processes
+        ):
+            raise UserError(
+                f"--coordinator_address={coordinator_address} "
+                f"--num_processes={num_processes} --process_id={process_id} must be "
+                "HOST:PORT, N and I, where the ids I count from 0 to N - 1."
+            )
+        _connections.update(
+            startup_barrier(
+                coordinator_address,
+                num_processes,
+                process_id,
+                timeout_seconds=timeout_seconds,
+            )
         )
-    if not re.fullmatch(r".+:\d+", coordinator_address):
+        threading.Thread(target=_watch, daemon=True).start()
+    _initialize_jax(coordinator_address, num_processes, process_id, timeout_seconds)
+
+
+def _slurm_step() -> tuple[str, int, int]:
+    """(coordinator's address, number of processes, process id) as SLURM gives them.
+
+    JAX reads the same variables, but tells nobody the address, and `startup_barrier`
+    needs it.
+    """
+    # The first host of "node07", "node07,gpu1" or "node[07-11,15],gpu1" is node07.
+    hosts = re.match(r"([^,\[]+)\[?([^,\-\]]*)", os.environ["SLURM_STEP_NODELIST"])
+    try:
+        # One of the 4,096 highest ports, another one for each job.
+        port = 61440 + int(os.environ["SLURM_JOB_ID"]) % 4096
+        port = os.environ.get("JAX_COORDINATOR_PORT", port)
+        num_processes = int(os.environ["SLURM_NTASKS"])
+        process_id = int(os.environ["SLURM_PROCID"])
+    except (LookupError, ValueError) as error:
         raise UserError(
-            f"--coordinator_address is {coordinator_address}, but must be HOST:PORT."
-        )
-    if not 0 <= process_id < num_processes:
-        raise UserError(
-            f"--process_id is {process_id} and --num_processes {num_processes}; ids "
-            "count from 0 to one below the number of processes."
-        )
-    _connections.update(
-        roll_call(
-            coordinator_address,
-            num_processes,
-            process_id,
-            timeout_seconds=timeout_seconds,
-        )
-    )
-    threading.Thread(target=_watch, daemon=True).start()
-    _initialize_jax(
-        coordinator_address,
-        num_processes,
-        process_id,
-        local_device_ids,
-        timeout_seconds,
-    )
+            f"--distributed found an incomplete SLURM job ({error}); start the command "
+            "with srun."
+        ) from None
+    return f"{hosts[1]}{hosts[2]}:{port}", num_processes, process_id
 
 
 def _initialize_jax(
-    coordinator_address: str,
-    num_processes: int,
-    process_id: int,
-    local_device_ids: list[int] | None,
+    coordinator_address: str | None,
+    num_processes: int | None,
+    process_id: int | None,
     timeout_seconds: int,
 ) -> None:
     """`jax.distributed.initialize`, and the first computation that all take part in."""
@@ -89,100 +109,66 @@ def _initialize_jax(
         jax.config.update("jax_enable_compilation_cache", False)
     # JAX would take SIGTERM for itself; `vit_jax.signals` answers it.
     jax.config.update("jax_enable_preemption_service", False)
-    jax.distributed.initialize(
-        coordinator_address,
-        num_processes,
-        process_id,
-        local_device_ids,
-        initialization_timeout=timeout_seconds,
-        heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
-    )
+    try:
+        jax.distributed.initialize(
+            coordinator_address,
+            num_processes,
+            process_id,
+            initialization_timeout=timeout_seconds,
+            heartbeat_timeout_seconds=_HEARTBEAT_SECONDS,
+        )
+    except (RuntimeError, ValueError, LookupError, OSError, ImportError) as error:
+        if coordinator_address is not None:
+            raise
+        raise UserError(
+            "--distributed found no complete SLURM, Open MPI, Kubernetes or Cloud TPU "
+            f"job ({error}); give --coordinator_address=HOST:PORT --num_processes=N "
+            "--process_id=I."
+        ) from None
     indices = [device.process_index for device in jax.devices()]
-    counts = [indices.count(i) for i in range(num_processes)]
+    counts = [indices.count(i) for i in range(jax.process_count())]
     if len(set(counts)) > 1:
         raise UserError(
             f"The processes have {counts} devices, but must have equally many; hide "
             "some with CUDA_VISIBLE_DEVICES."
         )
-    with _gloo_on_standard_error():
-        agreement.first_decides(agreement.start_max(0))
-
-
-@contextlib.contextmanager
-def _gloo_on_standard_error() -> Iterator[None]:
-    """Gloo, which connects CPUs, tells of its first exchanges on standard output."""
-    sys.stdout.flush()
-    saved = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        yield
-    finally:
-        os.dup2(saved, 1)
-        os.close(saved)
+    if not agreement.is_primary():
+        os.dup2(2, 1)  # Gloo, which connects CPUs, would print on standard output
+    agreement.broadcast_from_primary(agreement.start_max(0))
 
 
 def _watch() -> None:
-    """Ends this process, with a sentence, as soon as another one is gone.
+    """Ends this process, with a sentence, as soon as another one has died.
 
-    The kernel closes a dead process's connections. JAX would notice a minute later and
-    then abort, with a C++ stack trace and without a name.
+    The kernel closes a dead process's connections at once.
     """
-    with selectors.DefaultSelector() as selector:
-        for process_id, connection in _connections.items():
-            selector.register(connection, selectors.EVENT_READ, process_id)
-        while selector.get_map():
-            for key, _ in selector.select():
-                try:
-                    message = key.fileobj.recv(100)
-                except BlockingIOError:
-                    continue
-                except OSError:
-                    message = b""
-                if message.startswith(_GOODBYE):
-                    selector.unregister(key.fileobj)
-                    continue
-                lost = int(message or key.data)
-                if key.data != 0:  # this is process 0, which alone knows all others
-                    _tell_others(b"%d" % lost)
-                with contextlib.suppress(OSError, ValueError):
-                    print(
-                        f"error: process {lost} ended, and no other can go on without "
-                        "it; see its output, and rerun the same commands to resume.",
-                        file=sys.stderr,
-                        flush=True,
-                    )
-                os._exit(1)
+    watched = {connection: i for i, connection in _connections.items()}
+    while watched:
+        for connection in multiprocessing.connection.wait(list(watched)):
+            try:
+                message = connection.recv(100)
+            except OSError:
+                message = b""
+            if message.startswith(_GOODBYE):
+                del watched[connection]
+                continue
+            lost = int(message or watched[connection])
+            if 0 not in _connections:  # this is process 0, which alone knows all others
+                _tell_others(b"%d" % lost)
+            with contextlib.suppress(OSError, ValueError):
+                print(
+                    f"error: process {lost} ended, and no other can go on without it; "
+                    "see its output, and rerun the same commands to resume.",
+                    file=sys.stderr,
+                    flush=True,
+                )
+            os._exit(1)
 
 
 def _tell_others(message: bytes) -> None:
     for connection in _connections.values():
         with contextlib.suppress(OSError):
             connection.send(message)
-
-
-def _detect(timeout_seconds: int) -> tuple[str, int, int, list[int] | None]:
-    """What `jax.distributed.initialize` would find out by itself."""
-    try:
-        # Not public; but JAX alone knows these clusters, and tells only as it connects.
-        from jax._src.clusters import ClusterEnv
-
-        found = ClusterEnv.auto_detect_unset_distributed_params(
-            os.environ.get("JAX_COORDINATOR_ADDRESS"), *[None] * 4, timeout_seconds
-        )
-    except (
-        # The last two: another version of JAX.
-        RuntimeError, ValueError, LookupError, OSError, ImportError, TypeError,
-    ) as error:  # fmt: skip
-        found, reason = [None], f": {error}"
-    else:
-        reason = " around this process"
-    if None in found[:3]:
-        raise UserError(
-            "--distributed found no complete SLURM, Open MPI, Kubernetes or Cloud TPU "
-            f"job{reason}; give --coordinator_address=HOST:PORT --num_processes=N "
-            "--process_id=I."
-        )
-    return found
 
 
 def is_started() -> bool:
@@ -193,7 +179,8 @@ def is_started() -> bool:
 def leave(status: int) -> None:
     """Lets the others know that this process ends; at once, if it alone failed.
 
-    JAX would make it wait for them, while they wait for its share of a computation.
+    Otherwise JAX would hold it for five minutes at a barrier that the others never
+    reach, since they wait for its share of a computation.
     """
     if not is_started():
         return
@@ -206,8 +193,9 @@ def leave(status: int) -> None:
             )
         _tell_others(_GOODBYE)
     except Exception:
-        # Too late, or somebody is gone, which JAX and Orbax tell in several ways. What
-        # it was no longer matters, and raised here it would leave JAX to wait.
+        # The time is up or another process is gone, which JAX and Orbax tell in several
+        # ways. Whatever it was, an exception here would leave this process in JAX's
+        # barrier.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()

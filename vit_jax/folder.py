@@ -83,11 +83,11 @@ class RunFolder:
 
             def enter() -> None:
                 self.create()
-                if agreement.is_first():
+                if agreement.is_primary():
                     stack.enter_context(lock(self.path / "lock.json"))
 
             agreement.run_on_all(enter)
-            owner = agreement.first_decides(lambda: self.read("lock"))
+            owner = agreement.broadcast_from_primary(lambda: self.read("lock"))
             agreement.run_on_all(lambda: self._require_shared(owner))
             yield
 
@@ -142,7 +142,7 @@ class RunFolder:
 
     def start(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
         """Writes config.json and dataset.json, adds this start to environment.json."""
-        if not agreement.is_first():
+        if not agreement.is_primary():
             return
         self.write("config", config.to_dict())
         self.write("dataset", dataset)
@@ -185,7 +185,7 @@ class RunFolder:
 
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; raises as `write` does."""
-        if not agreement.is_first():
+        if not agreement.is_primary():
             return
         line = json.dumps(_as_json(record)) + "\n"
         with (
@@ -195,7 +195,7 @@ class RunFolder:
             file.write(line)
 
     def _replace(self, file: pathlib.Path, text: str) -> None:
-        if not agreement.is_first():
+        if not agreement.is_primary():
             return
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         with self._report_failure(file):

@@ -130,7 +130,7 @@ def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | N
 
     None on all processes but the first.
     """
-    if not agreement.is_first():
+    if not agreement.is_primary():
         return None
     # Imported late: it looks for PyTorch, which takes seconds to load where there is
     # one.

@@ -131,7 +131,7 @@ class Loop:
         logits = experiment.score(self.state.variables, "val")
         labels = experiment.splits["val"].labels
         # Other hosts' CPUs may round otherwise, and too much depends on these.
-        scores = agreement.first_decides(
+        scores = agreement.broadcast_from_primary(
             lambda: {
                 "accuracy": classification.accuracy(logits, labels),
                 "loss": classification.cross_entropy(logits, labels),

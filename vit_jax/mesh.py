@@ -134,7 +134,7 @@ def fits(num_bytes: int, mesh: Mesh) -> bool:
         free = free_bytes(mesh)
         return free is None or num_bytes <= free // 2
 
-    return agreement.first_decides(fits_here)
+    return agreement.broadcast_from_primary(fits_here)
 
 
 def put(tree: Any, sharding: NamedSharding) -> Any:

@@ -15,7 +15,7 @@ def say(text: str) -> None:
 
     Of several processes only the first prints.
     """
-    if not agreement.is_first():
+    if not agreement.is_primary():
         return
     try:
         print(text, flush=True)
@@ -34,7 +34,7 @@ class Progress:
     def __init__(self, total_steps: int, first_step: int = 0):
         self._first, self._total = first_step, total_steps
         self._start = time.monotonic()
-        self._open = agreement.is_first()
+        self._open = agreement.is_primary()
         self._bar = tqdm.tqdm(
             total=total_steps,
             initial=first_step,

@@ -62,7 +62,7 @@ def _train_and_evaluate(
         folder.require_same(experiment.config, dataset)
     # Of several processes on one host, all would write the same file.
     profiler = None
-    if profile and agreement.is_first():
+    if profile and agreement.is_primary():
         profiler = Profiler(folder.path / "profile")
     with StopSignals() as signals, Checkpoints(folder.checkpoints) as checkpoints:
         state, journal = _restore_or_init(experiment, checkpoints)
@@ -74,7 +74,7 @@ def _train_and_evaluate(
 
             say(parameter_overview.get_parameter_overview(state.params))
         if is_finished(experiment, journal, int(state.step)):
-            results = agreement.first_decides(
+            results = agreement.broadcast_from_primary(
                 lambda: folder.read("results") if folder.has("results") else {}
             )
             if results.get("num_steps") == int(state.step):
@@ -88,7 +88,7 @@ def _train_and_evaluate(
                 state = loop.state
             results = _score_best(experiment, checkpoints, state, journal)
     folder.write("results", results)
-    if not agreement.is_first():
+    if not agreement.is_primary():
         return results
     # Matplotlib takes a second to load, which no start has to wait for.
     from vit_jax import report
