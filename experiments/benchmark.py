@@ -40,9 +40,9 @@ from experiments.jax_step import (
     without_augmentation,
 )
 from vit_jax import models
-from vit_jax.commands import SETTINGS_EPILOG, make_parser
 from vit_jax.errors import UserError
-from vit_jax.host_memory import keep_freed_memory
+from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser
+from vit_jax.parallel.host_memory import keep_freed_memory
 
 
 def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, Any]:

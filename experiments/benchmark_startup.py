@@ -16,7 +16,7 @@ import tempfile
 import time
 
 from experiments import timing
-from vit_jax.commands import make_parser
+from vit_jax.parallel.commands import make_parser
 
 _PAUSE_SECONDS = 0.02
 

@@ -10,7 +10,7 @@ from experiments.arms import Study
 from experiments.launch import Job, Jobs
 from experiments.options import LEFT_OVER, run_until, small_settings
 from experiments.record import TARGET, describe_run
-from vit_jax.progress import say
+from vit_jax.training.progress import say
 
 ALL_IMAGES = {"data.validation": 0, "data.select_on": "nothing"}
 # Only its speed is asked for, and a warm-up could be longer than it.

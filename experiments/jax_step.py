@@ -9,8 +9,6 @@ import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from vit_jax import dispatch
-from vit_jax import mesh as meshes
 from vit_jax.config import (
     apply_overrides,
     default_config,
@@ -19,8 +17,10 @@ from vit_jax.config import (
     set_value,
 )
 from vit_jax.data import Dataset
-from vit_jax.experiment import Experiment, make_experiment
-from vit_jax.feed import Feed
+from vit_jax.parallel import mesh as meshes
+from vit_jax.training import dispatch
+from vit_jax.training.experiment import Experiment, make_experiment
+from vit_jax.training.input_pipeline import Feed
 
 NUM_IMAGES = 50_000
 # Whose augmentation and optimizer a model is measured with; others: the defaults'.

@@ -29,10 +29,10 @@ from vit_jax.config import (
     load_config_file,
 )
 from vit_jax.errors import UserError
-from vit_jax.folder import FREE_SETTINGS, RunFolder
-from vit_jax.lock import lock
-from vit_jax.progress import say
-from vit_jax.signals import StopSignals
+from vit_jax.parallel.signals import StopSignals
+from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
+from vit_jax.runs.lock import lock
+from vit_jax.training.progress import say
 
 # A child saves between two steps, but cannot while it compiles.
 _GRACE_SECONDS = 60

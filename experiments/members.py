@@ -11,13 +11,14 @@ import numpy as np
 from jaxtyping import Float
 from ml_collections import ConfigDict
 
-from vit_jax import data, steps
+from vit_jax import data
 from vit_jax.config import check_config, set_value
 from vit_jax.data import batches
 from vit_jax.errors import UserError
-from vit_jax.experiment import Experiment, make_augment, make_experiment
 from vit_jax.metrics import classification
-from vit_jax.models.convolution import compiler_options
+from vit_jax.models.backend import compiler_options
+from vit_jax.training import steps
+from vit_jax.training.experiment import Experiment, make_augment, make_experiment
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 from experiments.launch import Job, Jobs
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
-from vit_jax.progress import say
+from vit_jax.training.progress import say
 
 # Exit status when runs are left over: what `sysexits.h` calls a temporary failure.
 LEFT_OVER = 75

@@ -8,9 +8,9 @@ import tarfile
 from collections.abc import Iterable
 from typing import Any
 
-from vit_jax.folder import RunFolder
-from vit_jax.progress import say
-from vit_jax.ranking import rank
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.ranking import rank
+from vit_jax.training.progress import say
 
 _MAX_FILE_BYTES = 1 << 20
 _MAX_ARCHIVE_BYTES = 14_000_000

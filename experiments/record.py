@@ -9,11 +9,11 @@ from experiments import summary
 from experiments.arms import Study
 from experiments.launch import Job, Jobs
 from experiments.summary import show_mean, show_mean_std
+from vit_jax.analysis.tables import markdown_table
 from vit_jax.errors import UserError
-from vit_jax.folder import FREE_SETTINGS
 from vit_jax.metrics.paired import mean_and_std
-from vit_jax.ranking import rank
-from vit_jax.tables import markdown_table
+from vit_jax.runs.folder import FREE_SETTINGS
+from vit_jax.runs.ranking import rank
 
 # What the fast studies want to reach as soon as they can.
 TARGET = 0.94

@@ -39,12 +39,12 @@ from experiments.options import (
 )
 from experiments.pack import pack_figures
 from experiments.summary import show_mean_std
-from vit_jax.commands import make_parser, run_command
+from vit_jax.analysis.tables import markdown_table, write_csv
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.metrics.paired import mean_and_std
-from vit_jax.progress import say
-from vit_jax.tables import markdown_table, write_csv
+from vit_jax.parallel.commands import make_parser, run_command
+from vit_jax.training.progress import say
 
 
 @dataclasses.dataclass(frozen=True)

@@ -40,9 +40,9 @@ from experiments.options import (
     report_left,
 )
 from experiments.record import describe_run, read_record, write_record
-from vit_jax.commands import make_parser, run_command
 from vit_jax.errors import UserError, did_you_mean
-from vit_jax.progress import say
+from vit_jax.parallel.commands import make_parser, run_command
+from vit_jax.training.progress import say
 
 RESULTS = pathlib.Path(__file__).parent / "results"
 

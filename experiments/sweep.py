@@ -30,11 +30,11 @@ from experiments.members import Member, Sweep, check_sweep
 from experiments.options import data_settings
 from experiments.summary import show_mean_std
 from vit_jax import data
-from vit_jax.commands import SETTINGS_EPILOG, make_parser, run_command
+from vit_jax.analysis.tables import markdown_table
 from vit_jax.config import apply_overrides, load_config_file, set_value
 from vit_jax.errors import UserError
-from vit_jax.progress import say
-from vit_jax.tables import markdown_table
+from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
+from vit_jax.training.progress import say
 
 # Evaluations of each member.
 History = list[list[dict[str, float]]]

@@ -16,7 +16,7 @@ from experiments import timing, torch_models
 from experiments.jax_step import NUM_IMAGES
 from vit_jax import models
 from vit_jax.data import Dataset, batches
-from vit_jax.experiment import Experiment
+from vit_jax.training.experiment import Experiment
 
 
 def make_optimizer(config, parameters) -> torch.optim.Optimizer:

@@ -77,7 +77,7 @@ def tiny_config():
 @pytest.fixture(scope="session")
 def tiny_run(tiny_config, tmp_path_factory):
     """(folder, results) of a finished run of 6 steps; not to be changed."""
-    from vit_jax.train import train_and_evaluate
+    from vit_jax.training.train import train_and_evaluate
 
     workdir = tmp_path_factory.mktemp("runs") / "tiny"
     return workdir, train_and_evaluate(tiny_config(), workdir)

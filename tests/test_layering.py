@@ -8,28 +8,16 @@ import sys
 import pytest
 
 PACKAGE = pathlib.Path(__file__).parents[1] / "vit_jax"
-LEAVES = {"models", "data", "augment", "metrics", "figures"}
-# Each layer imports from those above it in this list; leaves only from the first.
-LAYERS = [
-    {"errors", "user_cache"},
-    {"agreement", "disks", "host_memory", "lock", "ranking", "roll_call", "tables"},
-    {"distributed"},
-    {"durations", "rng", "mesh", "signals", "progress", "profile", *LEAVES},
-    {"fields", "optim", "manifest"},
-    {"settings", "orbax_manager"},
-    {"config", "steps", "checkpoint", "journal", "commands", "feed", "environment"},
-    {"folder"},
-    {"runs", "logs", "page"},
-    {"cost"},
-    {"scoring", "interpret"},
-    {"evaluation"},
-    {"report"},
-    {"evaluate", "experiment"},
-    {"dispatch"},
-    {"loop"},
-    {"train", "comparison", "exploration", "explanation"},
-    {"compare", "predict", "explain", "explore"},
-    {"main"},
+# From the door down. What stands in a line imports from the lines below it, and a room
+# from itself; rooms of one line do not import each other.
+LEVELS = [
+    {"main", "evaluate", "predict", "explain", "compare", "explore"},
+    {"analysis"},
+    {"training", "interpret"},
+    {"runs"},
+    {"config", "parallel"},
+    {"models", "data", "augment", "metrics", "figures"},
+    {"errors"},
 ]
 
 
@@ -40,22 +28,30 @@ def imports_of(path):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module.startswith("vit_jax."):
             yield node.module.split(".")[1]
+        elif isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+            yield from (name[1] for name in names if name[0] == "vit_jax" and name[1:])
 
 
-def test_every_module_has_a_layer():
-    modules = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
-    modules |= {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert modules == set().union(*LAYERS)
+def test_every_command_and_room_has_a_level():
+    found = {path.stem for path in PACKAGE.glob("*.py")} - {"__init__"}
+    found |= {path.parent.name for path in PACKAGE.glob("*/*.py")}
+    assert found == set().union(*LEVELS)
+    assert len(LEVELS) <= 7
 
 
-@pytest.mark.parametrize("height", range(len(LAYERS)))
-def test_imports_point_down(height):
-    below = set().union(*LAYERS[:height])
-    for module in LAYERS[height]:
-        files = [PACKAGE / f"{module}.py", *(PACKAGE / module).rglob("*.py")]
-        for file in filter(pathlib.Path.exists, files):
-            allowed = LAYERS[0] | {module} if module in LEAVES else below | {module}
+@pytest.mark.parametrize("name", sorted(set().union(*LEVELS)))
+def test_imports_point_down(name):
+    (level,) = (i for i, names in enumerate(LEVELS) if name in names)
+    allowed = {name}.union(*LEVELS[level + 1 :])
+    for file in (PACKAGE / f"{name}.py", *(PACKAGE / name).rglob("*.py")):
+        if file.exists():
             assert set(imports_of(file)) <= allowed, file
+
+
+def test_every_room_says_what_it_holds():
+    for file in PACKAGE.glob("*/__init__.py"):
+        assert "Imports" in (ast.get_docstring(ast.parse(file.read_text())) or ""), file
 
 
 def run_python(code):
@@ -70,6 +66,7 @@ def run_python(code):
     "module",
     [
         "vit_jax",
+        "vit_jax.config",
         "vit_jax.data",
         "vit_jax.metrics.roc",
         "vit_jax.main",
@@ -85,14 +82,15 @@ def test_light_imports_stay_light(module):
 def test_everything_imports_without_tensorflow():
     code = (
         "import sys; sys.modules['tensorflow'] = None\n"
-        "import vit_jax.train, vit_jax.evaluate, vit_jax.runs; print('fine')"
+        "import vit_jax.training.train, vit_jax.evaluate, vit_jax.runs.load\n"
+        "print('fine')"
     )
     assert run_python(code) == ["fine"]
 
 
 def test_load_run_is_found_at_the_top():
     import vit_jax
-    from vit_jax.runs import load_run
+    from vit_jax.runs.load import load_run
 
     assert vit_jax.load_run is load_run
     with pytest.raises(AttributeError, match="laod_run"):

@@ -11,7 +11,7 @@ import termios
 import pytest
 from tensorboardX.proto import event_pb2
 
-from vit_jax.progress import Progress
+from vit_jax.training.progress import Progress
 
 SMALL = [
     "--config.num_steps=4", "--config.model.depth=1", "--config.model.width=16",
@@ -21,7 +21,7 @@ SMALL = [
 
 
 def run_main(*arguments, prelude="", **options):
-    code = f"{prelude}\nfrom vit_jax.commands import run_command\n" + (
+    code = f"{prelude}\nfrom vit_jax.parallel.commands import run_command\n" + (
         "from vit_jax.main import main\nrun_command(main)"
     )
     return subprocess.run(
@@ -125,7 +125,7 @@ def test_progress_shows_what_a_person_wants_to_know(capsys):
 
 def test_a_bar_on_a_real_terminal():
     code = (
-        "from vit_jax.progress import Progress\n"
+        "from vit_jax.training.progress import Progress\n"
         "p = Progress(3)\n"
         "p.update(3)\n"
         "p.metrics(dict(step=3, loss=1, accuracy=.5, images_per_second=9))\n"
@@ -157,7 +157,7 @@ def test_complaints_that_nobody_reads_keep_their_status(tmp_path):
     """A warning and an error go into a pipe whose reader has left."""
     code = (
         "import warnings\n"
-        "from vit_jax.commands import run_command\n"
+        "from vit_jax.parallel.commands import run_command\n"
         "from vit_jax.errors import UserError\n"
         "def main(arguments):\n"
         "    warnings.warn('careful', stacklevel=1)\n"

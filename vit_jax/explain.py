@@ -19,28 +19,16 @@ import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from jaxtyping import UInt8
-from ml_collections import ConfigDict
-
-from vit_jax import data, evaluate, models, runs
-from vit_jax.commands import make_parser, run_command
-from vit_jax.config import (
-    apply_overrides,
-    check_config,
-    load_config_file,
-    make_config,
-)
-from vit_jax.disks import make_folder
+from vit_jax.analysis import evaluate, run_data
+from vit_jax.analysis.architecture import draw_architecture
+from vit_jax.analysis.explain import SHOWN_IMAGES, explain
+from vit_jax.analysis.run_data import MAX_IMAGES, read_split
 from vit_jax.errors import UserError
-from vit_jax.explanation import SHOWN_IMAGES, explain
-from vit_jax.figures import architecture as architecture_figures
 from vit_jax.figures import style
-from vit_jax.folder import RunFolder
-from vit_jax.interpret import architecture, attention, inputs
-
-# Of the images whose attention is held at once.
-MAX_IMAGES = 64
+from vit_jax.interpret import attention, inputs
+from vit_jax.parallel.commands import make_parser, run_command
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import load_run
 
 
 def print_scores(scores: Mapping[str, Mapping[str, float]], num_images: int) -> None:
@@ -63,103 +51,8 @@ def print_scores(scores: Mapping[str, Mapping[str, float]], num_images: int) -> 
         print(f"  {name:<{width}}  {cells[0]:<25}  {cells[1]}")
 
 
-def read_split(
-    run: runs.Run,
-    split: str = "test",
-    indices: str | None = None,
-    overrides: Sequence[str] = (),
-    flags: Sequence[str] = (),
-) -> tuple[list[str], UInt8[np.ndarray, "n height width channels"]]:
-    """(captions, images) of a split; see `evaluate.load_splits` for the last two.
-
-    Args:
-      indices: in the split, "0,1,2" for example; None: the first `MAX_IMAGES`.
-
-    Raises:
-      UserError: no such split or image, or data that cannot be read.
-    """
-    _, splits = evaluate.load_splits(run, overrides, flags)
-    dataset = evaluate.choose_split(splits, split)
-    first = ",".join(map(str, range(min(MAX_IMAGES, len(dataset)))))
-    texts = (first if indices is None else indices).split(",")
-    numbers = [int(text) if text.strip().isdecimal() else -1 for text in texts]
-    for text, number in zip(texts, numbers, strict=True):
-        if not 0 <= number < len(dataset):
-            raise UserError(
-                f'--indices has "{text}", but the {split} split has the images 0 to '
-                f"{len(dataset) - 1}; write for example --indices=0,1,2."
-            )
-    chosen = dataset.select(np.array(numbers))
-    return [dataset.class_names[label] for label in chosen.labels], chosen.images
-
-
-def choose_network(
-    options: argparse.Namespace, overrides: Sequence[str], flags: Sequence[str]
-) -> tuple[str, ConfigDict, tuple[int, int, int], int]:
-    """(name, config, image shape, number of classes) of what the options name.
-
-    Raises:
-      UserError: not one of both, settings that are refused, or data that alone tell
-        what a model takes.
-    """
-    if bool(options.config) == bool(options.workdir) or options.files:
-        raise UserError(
-            "--architecture draws one network and no images; give either --config or "
-            "--workdir, and no FILE."
-        )
-    if options.workdir:
-        folder = RunFolder(options.workdir)
-        config = make_config(folder.read("config"))
-        apply_overrides(config, overrides, flags)
-        if overrides:
-            raise UserError(
-                f"{overrides[0]} would change the network that was trained in "
-                f"{folder.path.name}; leave it out, or give --config for --workdir."
-            )
-        dataset = folder.read("dataset")
-        image_shape = tuple(dataset["image_shape"])
-        return folder.path.name, config, image_shape, len(dataset["class_names"])
-    path, _, variant = options.config.partition(":")
-    name = "_".join(filter(None, (pathlib.Path(path).stem, variant)))
-    config = apply_overrides(load_config_file(options.config), overrides, flags)
-    check_config(config)
-    known = data.known_shape(config.data)
-    if known is None:
-        raise UserError(
-            f"With config.data.source={config.data.source} and config.data.name="
-            f"{config.data.name}, only the data tell the shape of an image and the "
-            "number of classes; start to train with this config, then give "
-            "--workdir=RUN in place of --config."
-        )
-    return name, config, *known
-
-
-def draw_architecture(
-    options: argparse.Namespace, overrides: Sequence[str], flags: Sequence[str]
-) -> None:
-    """Draws the network of a config, or of a run, and prints where the files are."""
-    name, config, image_shape, num_classes = choose_network(options, overrides, flags)
-    # Shapes do not depend on the type of the numbers.
-    model = models.make_model(
-        config.model, num_classes=num_classes, image_shape=image_shape, dtype="float32"
-    )
-    described = architecture.describe_architecture(model, image_shape)
-    num_params = sum(part.num_params for part in described.parts)
-    gflops = 2e-9 * models.count_macs(model, image_shape)
-    figure = architecture_figures.architecture(
-        described,
-        title=f"{name}: {num_params:,} parameters, {gflops:.3g} GFLOPs per image",
-    )
-    stem = "architecture" if options.workdir else f"architecture_{name}"
-    default = RunFolder(options.workdir).figures if options.workdir else pathlib.Path()
-    folder = options.figures or default
-    make_folder(folder, "--figures")
-    for suffix in ("png", "pdf"):
-        print(style.save(figure, folder / f"{stem}.{suffix}"))
-
-
 def _make_parser() -> argparse.ArgumentParser:
-    parser = make_parser("vit_jax.explain", __doc__, evaluate.DATA_EPILOG)
+    parser = make_parser("vit_jax.explain", __doc__, run_data.DATA_EPILOG)
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
     parser.add_argument("--workdir", help="the run's folder")
     parser.add_argument("--checkpoint", default="best", help="best, latest or a step")
@@ -207,7 +100,7 @@ def main(arguments: Sequence[str]) -> int:
             f"--discard_ratio is {options.discard_ratio:g}, but must be at least 0 and "
             "below 1."
         )
-    run = runs.load_run(options.workdir, options.checkpoint)
+    run = load_run(options.workdir, options.checkpoint)
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
@@ -246,6 +139,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 run = functools.partial(run_command, main)
+
 
 if __name__ == "__main__":
     run()

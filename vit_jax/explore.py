@@ -12,12 +12,12 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vit_jax.commands import SETTINGS_EPILOG, make_parser, run_command
+from vit_jax.analysis.explore import explore
 from vit_jax.config import apply_overrides, check_config, load_config_file
-from vit_jax.disks import make_folder
 from vit_jax.errors import UserError
-from vit_jax.exploration import explore
 from vit_jax.figures import style
+from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
+from vit_jax.runs.disks import make_folder
 
 
 def print_summary(summary: Mapping[str, Any]) -> None:

@@ -15,8 +15,6 @@ import argparse
 import functools
 from collections.abc import Sequence
 
-from vit_jax import distributed
-from vit_jax.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.config import (
     apply_overrides,
     default_config,
@@ -24,6 +22,8 @@ from vit_jax.config import (
     load_config_file,
 )
 from vit_jax.errors import UserError
+from vit_jax.parallel import distributed
+from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 
 _PROCESS_FLAGS = {
     "coordinator_address": "HOST:PORT",
@@ -83,8 +83,8 @@ def main(arguments: Sequence[str]) -> None:
     _start_processes(options)
 
     # Imported late: a mistake above is reported in a tenth of a second.
-    from vit_jax.progress import say
-    from vit_jax.train import train_and_evaluate
+    from vit_jax.training.progress import say
+    from vit_jax.training.train import train_and_evaluate
 
     results = train_and_evaluate(
         config,

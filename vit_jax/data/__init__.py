@@ -1,4 +1,7 @@
-"""Datasets in memory: every source gives the same splits of plain NumPy arrays."""
+"""Datasets in memory: every source gives the same splits of plain NumPy arrays.
+
+Imports `vit_jax.errors` only, and never JAX.
+"""
 
 from typing import Any
 

@@ -28,8 +28,8 @@ import PIL
 from tqdm import tqdm
 
 from vit_jax.data.image_files import UnreadableImageError, read_image
+from vit_jax.data.user_cache import cache_folder
 from vit_jax.errors import UserError
-from vit_jax.user_cache import cache_folder
 
 _LOGGER = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from vit_jax.data.cifar_layouts import ARCHIVE_LENGTHS, OFFICIAL, Layout
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, fetch
 from vit_jax.data.pickles import load_pickle
+from vit_jax.data.user_cache import cache_folder
 from vit_jax.errors import UserError, did_you_mean
-from vit_jax.user_cache import cache_folder
 
 # What config.data.name may be: the dataset, and the kind of label that is learned.
 NAMES = {

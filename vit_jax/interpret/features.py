@@ -10,7 +10,7 @@ from flax import linen as nn
 from jaxtyping import Array, Float, UInt8
 
 from vit_jax.data import batches
-from vit_jax.runs import Run
+from vit_jax.runs.load import Run
 
 
 def pooled_features(

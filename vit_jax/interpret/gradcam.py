@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from vit_jax.errors import UserError
 from vit_jax.models import ResNet
-from vit_jax.runs import Run
+from vit_jax.runs.load import Run
 
 
 def feature_maps(

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int, UInt8
 from vit_jax.interpret.attention import Attention
 from vit_jax.models import ViT
 from vit_jax.models.attention import SelfAttention
-from vit_jax.runs import Run
+from vit_jax.runs.load import Run
 
 
 def relevance_maps(

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from sklearn.decomposition import PCA
 
 from vit_jax.models import ViT
-from vit_jax.runs import Run
+from vit_jax.runs.load import Run
 
 
 def stem_filters(

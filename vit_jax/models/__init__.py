@@ -1,4 +1,8 @@
-"""The models: ViTs and ResNets that classify images, by name."""
+"""The models: ViTs and ResNets that classify images, by name.
+
+cpu/ has the kernels for a CPU, backend.py says what this machine computes with.
+Imports nothing else of `vit_jax` but `errors`.
+"""
 
 import dataclasses
 import functools

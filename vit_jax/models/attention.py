@@ -8,9 +8,9 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from vit_jax.models.cpu.products import flat_dot_general
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.initializers import attention_kernel_inits
-from vit_jax.models.products import flat_dot_general
 
 
 class SelfAttention(nn.Module):

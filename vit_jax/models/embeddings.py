@@ -6,8 +6,8 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from vit_jax.models.cpu.products import flat_dot_general
 from vit_jax.models.initializers import UNIFORM_KERNEL, projection_inits
-from vit_jax.models.products import flat_dot_general
 
 
 class PatchStem(nn.Module):

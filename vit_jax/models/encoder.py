@@ -11,9 +11,9 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from vit_jax.models.attention import SelfAttention
+from vit_jax.models.cpu.products import flat_dot_general
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.initializers import dense_inits
-from vit_jax.models.products import flat_dot_general
 
 
 @jax.custom_jvp

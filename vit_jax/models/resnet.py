@@ -7,7 +7,7 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from vit_jax.models.convolution import convolution
+from vit_jax.models.backend import convolution
 
 # He et al., 2015, "Delving Deep into Rectifiers", keeping the gradients' variance.
 CONV_INIT = nn.initializers.variance_scaling(2.0, "fan_out", "normal")

@@ -1,0 +1,36 @@
+import pytest
+
+from vit_jax.config.durations import parse_duration, to_steps
+from vit_jax.errors import UserError
+
+
+@pytest.mark.parametrize(
+    "value, steps",
+    [
+        ("300 steps", 300),
+        ("1 step", 1),
+        ("2 epochs", 703),  # 2 * 351.5625, rounded half up
+        ("1.5 epochs", 527),
+        ("10%", 100),
+        ("12.55 %", 126),
+        (2, 703),
+        (0.5, 176),
+        ("0 steps", 0),
+    ],
+)
+def test_to_steps(value, steps):
+    assert to_steps(value, steps_per_epoch=351.5625, total_steps=1000) == steps
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "5", "5 hours", "-1 epochs", -1, float("nan"), True, "1.5 steps"],
+)
+def test_refuses_what_is_no_duration(value):
+    with pytest.raises(UserError):
+        parse_duration(value)
+
+
+def test_length_of_training_cannot_be_a_share_of_itself():
+    with pytest.raises(UserError, match="share"):
+        to_steps("50%", steps_per_epoch=10)

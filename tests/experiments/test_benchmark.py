@@ -1,0 +1,96 @@
+"""The benchmark's numbers agree with each other."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import jax
+import pytest
+
+from experiments import benchmark, benchmark_augment
+from vit_jax import models
+from vit_jax.errors import UserError
+
+ROOT = pathlib.Path(__file__).parents[2]
+TINY = {"width": 16, "depth": 1, "num_heads": 2}
+
+
+def run_benchmark(*arguments, status=0):
+    command = [sys.executable, "-m", "experiments.benchmark", *arguments]
+    result = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=500
+    )
+    assert result.returncode == status, result.stderr
+    return result.stdout, result.stderr
+
+
+def test_benchmark_writes_numbers_that_agree(tmp_path):
+    settings = [f"--config.model.{key}={value}" for key, value in TINY.items()]
+    # A ResNet has no heads, and its failure does not lose the other model.
+    printed, told = run_benchmark(
+        "--models=resnet18,vit_192x9", "--batch_size=4", "--repeats=3",
+        f"--out={tmp_path}", *settings, status=1,
+    )  # fmt: skip
+    assert "error: " in told and "resnet18 failed: exit status 1" in told
+    (file,) = tmp_path.iterdir()
+    result = json.loads(file.read_text())
+    row = printed.splitlines()[-1]
+    assert row.startswith("vit_192x9 ")
+    assert f"{result['images_per_second']:.1f}" in row
+
+    model = models.ViT(10, **TINY)
+    assert result["flops_per_step"] == 4 * 6 * models.count_macs(model, (32, 32, 3))
+    assert result["num_params"] == models.count_params(
+        models.init_variables(model, jax.random.key(0), (32, 32, 3))
+    )
+    step = result["step_seconds"]["augmented"]
+    assert len(step["values"]) == 3
+    assert 0 < step["min"] <= step["quartiles"][0] <= step["median"] <= step["max"]
+    assert result["images_per_second"] == pytest.approx(4 / step["median"])
+    assert result["epoch_seconds"] == pytest.approx(50_000 / 4 * step["median"])
+    assert result["utilisation"] == pytest.approx(
+        result["flops_per_step"] / step["median"] / result["peak_flops_per_second"]
+    )
+    plain = result["step_seconds"]["jax"]["median"]
+    assert result["augmentation_share"] == pytest.approx(1 - plain / step["median"])
+    assert result["compile_seconds"] > 0
+    assert result["peak_memory_bytes"] > result["temp_bytes"] > 0
+    assert result["versions"]["jax"] == jax.__version__
+    assert "--batch_size=4" in result["command"]
+    assert str(ROOT) not in file.read_text()
+
+
+@pytest.mark.parametrize("mode", ["--batch_size=4", "--attention", "--augmentations"])
+def test_a_slip_is_refused(mode, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["benchmark", mode, "--confg.model.width=3"])
+    with pytest.raises(UserError, match=r"argument --confg\.model\.width=3;"):
+        benchmark.main()
+
+
+def test_augmentations_of_a_config_are_timed(monkeypatch, capsys):
+    monkeypatch.setattr(benchmark_augment, "AUGMENTATIONS", {"flip": {"crop": "none"}})
+    settings = [f"--config.model.{key}={value}" for key, value in TINY.items()]
+    settings.append("--config.augment.policy=none")
+    result = benchmark_augment.measure(["vit_192x9"], 4, 1, settings)
+    costs = result["augment_seconds"]
+    assert costs.keys() == {"flip", "as vit_192x9 is trained"}
+    assert min(costs.values()) > 0 and result["step_seconds"]["vit_192x9"] > 0
+    assert f"{1e3 * costs['flip']:.3f} ms" in capsys.readouterr().out
+
+
+def test_every_implementation_of_attention_is_timed_or_says_why_not(tmp_path):
+    printed, _ = run_benchmark(
+        "--attention", "--models=vit_192x9", "--batch_size=1", "--repeats=1",
+        "--config.model.width=16", "--config.model.num_heads=2", f"--out={tmp_path}",
+    )  # fmt: skip
+    (file,) = tmp_path.iterdir()
+    result = json.loads(file.read_text())["models"]["vit_192x9"]
+    assert result["shape"] == [1, 65, 2, 8]
+    for name in ("plain", "xla", "cudnn"):
+        (line,) = (row for row in printed.splitlines() if f" {name} " in row)
+        if "cannot run: " in line:
+            assert result[name]["error"] in line
+        else:
+            assert f" {1e3 * result[name]['seconds']['median']:.3f} ms " in line
+    assert " ms " in next(row for row in printed.splitlines() if " plain " in row)

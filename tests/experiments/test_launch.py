@@ -1,0 +1,201 @@
+"""Runs as processes: interrupted, resumed, failed, skipped, packed; all for real."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+
+import pytest
+
+from experiments.launch import Job, Jobs
+from experiments.options import LEFT_OVER, report_left, run_until
+from experiments.summary import show_mean, show_mean_std
+from vit_jax.errors import UserError
+from vit_jax.runs.lock import lock
+
+DIGITS = "configs/vit_digits.py"
+# Long enough to be interrupted in the middle, small enough to be finished in seconds.
+SETTINGS = {
+    "num_steps": 400, "batch_size": 16, "log_every": "5 steps", "num_devices": 1,
+    "eval_every": "200 steps", "schedule.warmup": "10 steps", "model.width": 16,
+    "model.depth": 1, "model.num_heads": 2, "model.stem": "patch",
+    "model.patch_size": 4,
+}  # fmt: skip
+NO_DATA = {"data.source": "folder", "data.dir": "/nowhere/at/all"}
+
+
+def wait_until(condition, seconds=120):
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+
+
+def has_begun(jobs, job):
+    """Whether the run has logged something."""
+    return bool(jobs.folder(job).read_metrics())
+
+
+def interrupt_when_training(jobs, job):
+    """SIGTERM to this process once the run is on its way."""
+    wait_until(lambda: has_begun(jobs, job))
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """(jobs, a finished job, one that failed) after one interruption."""
+    jobs = Jobs(tmp_path_factory.mktemp("launch"))
+    job, broken = Job("fine", DIGITS, SETTINGS), Job("broken", DIGITS, NO_DATA)
+    thread = threading.Thread(target=interrupt_when_training, args=(jobs, job))
+    thread.start()
+    assert jobs.launch([broken, job]) == [job]
+    thread.join()
+    first_seconds = jobs.wall_seconds(job)
+    assert not jobs.is_finished(job) and jobs.error(job) is None
+    log = (jobs.folder(job).path / "log.txt").read_text()
+    assert "rerun the same command to resume (SIGTERM)" in log
+    assert jobs.launch([broken, job]) == []
+    assert jobs.wall_seconds(job) > first_seconds
+    return jobs, job, broken
+
+
+def test_interrupted_runs_resume(finished):
+    jobs, job, _ = finished
+    folder = jobs.folder(job)
+    assert "resuming from step" in (folder.path / "log.txt").read_text()
+    assert folder.read("results")["num_steps"] == SETTINGS["num_steps"]
+    assert len(folder.read("environment")["earlier_starts"]) == 1
+
+
+def test_failed_runs_leave_their_error_and_are_not_repeated(finished, capsys):
+    jobs, job, broken = finished
+    assert jobs.error(broken).startswith("exit status 1: error: ")
+    assert "/nowhere/at/all" in jobs.error(broken)
+    log = (jobs.folder(broken).path / "log.txt").read_text()
+    assert log.count("error:") == 1, "tried once, by two launches"
+    assert report_left(jobs, [job, broken], []) == 1
+    assert report_left(jobs, [job, broken], [job]) == LEFT_OVER
+    assert "failed: broken" in capsys.readouterr().out
+    jobs.launch([broken], retry=True)
+    log = (jobs.folder(broken).path / "log.txt").read_text()
+    assert log.count("error:") == 2
+
+
+def test_results_travel_without_checkpoints(finished, tmp_path):
+    jobs, job, _ = finished
+    with tarfile.open(jobs.pack("all")) as tar:
+        names = tar.getnames()
+        tar.extractall(tmp_path, filter="data")
+    assert {"runs/fine/results.json", "runs/fine/log.txt", "runs/broken/error.txt",
+            "runs/fine/metrics.jsonl"} <= set(names)  # fmt: skip
+    assert not any("checkpoints" in name or "lock" in name for name in names)
+    text = (tmp_path / "runs" / "fine" / "environment.json").read_text()
+    for start in (json.loads(text), *json.loads(text)["earlier_starts"]):
+        assert "host" not in start and "--workdir=fine" in start["command"]
+    assert str(jobs.out) not in text
+    elsewhere = Jobs(tmp_path)
+    assert elsewhere.launch([job]) == []
+    assert elsewhere.wall_seconds(job) == jobs.wall_seconds(job)
+
+
+def test_time_is_up(tmp_path):
+    jobs, job = Jobs(tmp_path), Job("fine", DIGITS, SETTINGS)
+    for seconds in (0, 50):
+        deadline = time.monotonic() + seconds
+        assert jobs.launch([job], deadline=deadline) == [job]
+        assert time.monotonic() < deadline + 5, "nothing is waited for"
+    assert not (jobs.folder(job).path / "log.txt").exists()
+
+
+def test_a_folder_of_other_settings_is_refused(finished):
+    jobs, _, _ = finished
+    with pytest.raises(UserError, match=r"other settings \(batch_size\)"):
+        jobs.launch([Job("fine", DIGITS, SETTINGS | {"batch_size": 8})])
+
+
+def test_a_slip_is_found_before_the_first_run(tmp_path):
+    slips = [Job("fine", DIGITS, SETTINGS), Job("slip", DIGITS, {"modle.depth": 1})]
+    with pytest.raises(UserError, match=r"no setting config.modle.depth"):
+        Jobs(tmp_path).launch(slips)
+    assert not (tmp_path / "runs" / "fine" / "log.txt").exists()
+
+
+def test_several_processes_share_the_memory(tmp_path):
+    environment = Jobs(tmp_path, parallel=3)._environment()
+    assert environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.300"
+    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in Jobs(tmp_path)._environment()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the children")
+def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):
+    """The run saves; packed, and unpacked elsewhere, it goes on from there."""
+    jobs = Jobs(tmp_path / "here")
+    job = Job("fine", DIGITS, SETTINGS | {"checkpoint_every": "10 steps"})
+    code = (
+        "from experiments.launch import Job, Jobs\n"
+        f"Jobs({str(jobs.out)!r}).launch([Job('fine', {DIGITS!r}, {job.settings!r})])"
+    )
+    launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+    wait_until(lambda: has_begun(jobs, job))
+    launcher.kill()
+    launcher.wait()
+    log = jobs.folder(job).path / "log.txt"
+    wait_until(lambda: "to resume (SIGTERM)" in log.read_text(), seconds=60)
+    with tarfile.open(jobs.pack("all")) as tar:
+        tar.extractall(tmp_path / "there", filter="data")
+    elsewhere = Jobs(tmp_path / "there")
+    saved = [p.name for p in elsewhere.folder(job).checkpoints.iterdir()]
+    (step,) = saved
+    assert elsewhere.launch([job]) == []
+    log = (elsewhere.folder(job).path / "log.txt").read_text()
+    assert f"resuming from step {step}" in log
+    assert elsewhere.folder(job).read("results")["num_steps"] == SETTINGS["num_steps"]
+
+
+def test_a_folder_in_use_is_left(tmp_path, capsys):
+    jobs, job = Jobs(tmp_path), Job("fine", DIGITS, SETTINGS)
+    jobs.folder(job).create()
+    with lock(jobs.folder(job).path / "lock.json"):
+        assert jobs.launch([job]) == [job]
+    assert jobs.error(job) is None
+    assert f"is in use by process {os.getpid()}" in capsys.readouterr().out
+
+
+def test_scores_of_a_run_that_was_interrupted_do_not_finish_it(finished, tmp_path):
+    jobs, job, _ = finished
+    results = jobs.folder(job).read("results")
+    other = Jobs(tmp_path)
+    other.folder(job).create()
+    # What `evaluate` writes.
+    other.folder(job).write("results", {"test": results["test"]})
+    assert not other.is_finished(job) and jobs.is_finished(job)
+
+
+def test_a_setting_that_came_later_had_its_default(finished):
+    jobs, job, _ = finished
+    content = jobs.folder(job).read("job")
+    del content["requested"]["model.drop_path"]
+    jobs.folder(job).write("job", content)
+    assert jobs.launch([job]) == []
+
+
+def test_a_command_ends_at_the_deadline():
+    sleep = ("timeit", "-n1", "-r1", "import time; time.sleep(60)")
+    start = time.monotonic()
+    assert run_until(start, *sleep) is None
+    assert run_until(start + 0.5, *sleep) is None
+    assert time.monotonic() < start + 30
+    assert run_until(math.inf, "timeit", "-n1", "1") == 0
+    assert run_until(math.inf, "timeit", "-n1", "1 / 0") == 1
+
+
+def test_mean_and_deviation():
+    assert show_mean([0.9, None, 0.94], ".3f") == "0.920" and show_mean([], "g") == "–"
+    assert show_mean_std([0.9, 0.92, 0.94]) == "92.00 ± 2.00 (3)"
+    assert show_mean_std([0.9]) == "90.00 (1)" and show_mean_std([]) == "–"

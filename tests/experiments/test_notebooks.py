@@ -1,0 +1,45 @@
+"""The notebooks run from top to bottom, and hold no outputs."""
+
+import json
+import os
+import pathlib
+
+import nbclient
+import nbformat
+import pytest
+
+FOLDER = pathlib.Path(__file__).parents[2] / "experiments"
+
+
+def execute(name):
+    """(printed text, number of pictures) of a notebook, run in its own process."""
+    notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
+    nbclient.NotebookClient(
+        notebook, timeout=300, resources={"metadata": {"path": str(FOLDER)}}
+    ).execute()
+    outputs = [o for cell in notebook.cells for o in cell.get("outputs", ())]
+    text = "".join(o["text"] for o in outputs if o.get("name") == "stdout")
+    return text, sum("image/png" in o.get("data", ()) for o in outputs)
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda p: p.stem)
+def test_no_outputs_are_committed(path):
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == [] and cell["execution_count"] is None
+
+
+def test_evaluate_run(tiny_run, monkeypatch):
+    workdir, results = tiny_run
+    # As a reader would write it: from the folder of the repository.
+    monkeypatch.setenv("VIT_JAX_RUN", os.path.relpath(workdir, FOLDER.parent))
+    text, num_pictures = execute("evaluate_run")
+    assert f"test accuracy: {results['test']['accuracy']:.2%}" in text
+    assert num_pictures == 6
+
+
+def test_explore_cifar10(cifar10_dir, monkeypatch):
+    monkeypatch.setenv("CIFAR10_DIR", str(cifar10_dir))
+    text, num_pictures = execute("explore_cifar10")
+    assert "train: 3,000 images" in text and "test: 10,000 images" in text
+    assert num_pictures == 5

@@ -1,0 +1,282 @@
+"""The search compares arms on the hold-out and does not look at the test split."""
+
+import argparse
+import dataclasses
+import json
+import math
+import re
+import shlex
+import time
+
+import pytest
+
+from experiments.arms import STUDIES
+from experiments.final import Search, compare_final, report_final, train_final
+from experiments.launch import Job, Jobs
+from experiments.options import LEFT_OVER, report_left
+from experiments.record import describe_final, describe_record, describe_run
+from experiments.search import main
+from vit_jax import models
+from vit_jax.errors import UserError
+from vit_jax.training import optim
+from vit_jax.training.experiment import make_plan
+
+
+def make_search(study, out, **options):
+    defaults = {
+        "study": study, "small": False, "epochs": None, "seeds": 2, "retry": False,
+        "all_images": False,
+    }  # fmt: skip
+    options = argparse.Namespace(**defaults | options)
+    return Search(STUDIES[study], {}, Jobs(out), options)
+
+
+def check_job(job):
+    """Makes everything of a run that needs no data and compiles nothing."""
+    config = job.load_config()
+    shape = (8, 8, 1) if "digits" in job.config else (32, 32, 3)
+    models.make_model(config.model, num_classes=10, image_shape=shape, dtype="float32")
+    plan = make_plan(config, 1258 if "digits" in job.config else 45_000)
+    schedule = optim.make_schedule(
+        config.schedule, peak=config.optim.learning_rate,
+        total_steps=plan.total_steps, steps_per_epoch=plan.steps_per_epoch,
+    )  # fmt: skip
+    optim.make_optimizer(config.optim, schedule)
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_every_arm_is_a_change_that_can_be_made(study):
+    base = Job("base", study.config, {}).requested()
+    for arm, (_, settings) in study.arms.items():
+        job = Job(arm, study.config, settings)
+        requested = job.requested()
+        changed = {key for key in base if requested[key] != base[key]}
+        assert changed == set(settings), arm
+        check_job(job)
+
+
+@pytest.mark.parametrize("all_images", [False, True])
+@pytest.mark.parametrize("study", STUDIES)
+def test_every_final_run_can_be_made(study, all_images, tmp_path):
+    search = make_search(study, tmp_path, all_images=all_images, seeds=1)
+    for job in search.our_jobs():
+        check_job(job)
+    for rival in search.study.rivals:
+        check_job(search.probe(rival))
+        for epochs in (6, 150):  # As short as an equal time might make it.
+            check_job(search.final_jobs("rival", rival, {"num_epochs": epochs})[0])
+
+
+def make_run(jobs, job, *, accuracies, test_accuracy, seconds=10.0, speed=900.0):
+    """The small files of a finished run."""
+    folder = jobs.folder(job)
+    folder.create()
+    folder.write("job", {"requested": job.requested(), "wall_seconds": 20.0})
+    versions = dict.fromkeys(("jax", "flax", "optax", "python"), "0.0")
+    folder.write("environment", versions)
+    folder.write("dataset", {"num_examples": {"train": 300}})
+    for step, accuracy in enumerate(accuracies, 1):
+        folder.append_metrics(
+            {"split": "val", "step": step, "epoch": step, "accuracy": accuracy,
+             "loss": 1 - accuracy, "seconds": 2.5 * step}
+        )  # fmt: skip
+    results = {
+        "seed": 0, "num_epochs": len(accuracies), "train_seconds": seconds,
+        "num_steps": 6, "num_params": 1000,
+        "images_per_second": speed, "num_devices": 1, "device": "cpu",
+        "test": {"accuracy": test_accuracy},
+    }  # fmt: skip
+    folder.write("results", results)
+    (folder.path / "checkpoints").mkdir()
+
+
+def run_search(tmp_path, *arguments):
+    options = [f"--out={tmp_path}", "--small", "--time_limit_seconds=0", *arguments]
+    return main(options)
+
+
+def test_ranking_follows_the_hold_out_alone(tmp_path):
+    """Arms whose test accuracies say the opposite; and 'learned' is kept."""
+    study = STUDIES["flagship"]
+    options = ["--study=flagship", "--arms=base,adamw", "--seeds=1"]
+    run_search(tmp_path, *options)
+    jobs = Jobs(tmp_path)
+    names = ["flagship-base-small-s0", "flagship-adamw-small-s0"]
+    requested = [jobs.folder(Job(n, "", {})).read("job")["requested"] for n in names]
+    assert [r["optim.name"] for r in requested] == ["muon", "adamw"]
+    for name, accuracies, test in zip(
+        names, ([0.3, 0.2], [0.1, 0.4]), (0.77, 0.55), strict=True
+    ):
+        config = jobs.folder(Job(name, "", {})).read("job")
+        make_run(jobs, Job(name, study.config, {}), accuracies=accuracies,
+                 test_accuracy=test)  # fmt: skip
+        jobs.folder(Job(name, "", {})).write("job", config)
+    assert run_search(tmp_path, *options) == 0
+    file = tmp_path / "flagship.json"
+    record = json.loads(file.read_text())
+    found = {run["arm"]: run["holdout_accuracy"] for run in record["runs"].values()}
+    assert found == {"base": 0.3, "adamw": 0.4}
+    record["learned"]["adamw"] = "It is better."
+    file.write_text(json.dumps(record))
+    run_search(tmp_path, *options)
+    table = (tmp_path / "flagship.md").read_text()
+    assert table.index("| adamw") < table.index("| base")
+    assert "It is better." in table and "`optim.name=adamw`" in table
+    for text in (table, file.read_text()):
+        assert "77" not in text and "55" not in text, "no test score"
+
+
+def test_left_over_runs_are_told(tmp_path, capsys):
+    assert run_search(tmp_path, "--study=digits", "--arms=base", "--seeds=2") == 75
+    told = capsys.readouterr().out
+    assert "2 run(s) left: digits-base-small-s0, digits-base-small-s1" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--arms=adamv"], r'no arm adamv \(did you mean "adamw"'),
+        (["--config.modle.depth=1"], r"no setting config.modle.depth"),
+        (["--depth=1"], r"Unknown argument --depth=1"),
+        (["--config.data.validation=test", "--arms=base"], r"on images held out"),
+        (["--config.data.validation=test", "--final"], r"on images held out"),
+        (["--final", "--parallel=2"], r"must not slow each other down"),
+        (["--epochs=3", "--arms=base,epochs_100"], r"but epochs_100 is about"),
+    ],
+)
+def test_refused(tmp_path, arguments, message):
+    with pytest.raises(UserError, match=message):
+        run_search(tmp_path, *arguments)
+
+
+def test_one_length_for_all(tmp_path, capsys):
+    """Arms about the length are left out where --epochs gives it."""
+    run_search(tmp_path, "--study=fast", "--epochs=3", "--seeds=1", "--dry_run")
+    left_out, *commands = capsys.readouterr().out.splitlines()
+    assert left_out.endswith("epochs_50, epochs_100")
+    assert len(commands) == len(STUDIES["fast"].arms) - 2
+    assert all("--config.num_epochs=3.0" in command for command in commands)
+
+
+def test_dry_final_shows_final_runs(tmp_path, capsys):
+    out = tmp_path / "a folder"
+    run_search(out, "--study=flagship", "--final", "--seeds=2", "--dry_run")
+    *commands, rest = capsys.readouterr().out.splitlines()
+    configs = [shlex.split(command)[3] for command in commands]
+    ours = "--config=configs/vit_cifar.py"
+    assert configs == [ours, ours, "--config=configs/resnet_cifar.py"]
+    assert f"--workdir={out}/runs/flagship-final-ours-small-s0" in shlex.split(
+        commands[0]
+    )
+    assert rest.startswith("# and 2 run(s) of configs/resnet_cifar.py")
+
+
+@pytest.fixture
+def final(tmp_path):
+    """A search whose config took 8 and 12 s, and a rival's probe of 900 images/s."""
+    search = make_search("flagship", tmp_path, all_images=True)
+    ours, probe = search.our_jobs(), search.probe("configs/resnet_cifar.py")
+    for job, seconds in zip(ours, (8.0, 12.0), strict=True):
+        make_run(search.jobs, job, accuracies=[0.5], test_accuracy=seconds / 20,
+                 seconds=seconds)  # fmt: skip
+    return search, ours, probe
+
+
+def test_a_rival_trains_for_as_long(final):
+    search, _, probe = final
+    rival = "configs/resnet_cifar.py"
+    assert search.rival_jobs(rival) is None
+    make_run(search.jobs, probe, accuracies=[0.5], test_accuracy=0.1)
+    # 8 s, of seed 0, at 900 images a second over 300 images.
+    jobs = search.rival_jobs(rival)
+    assert [job.settings["num_epochs"] for job in jobs] == [24.0, 24.0]
+
+
+def test_a_probe_that_fails_is_told(final, capsys):
+    search, ours, probe = final
+    folder = search.jobs.folder(probe)
+    folder.create()
+    folder.write("job", {"requested": probe.requested(), "wall_seconds": 1.0})
+    (folder.path / "error.txt").write_text("exit status 1\nerror: too slow\n")
+    done = train_final(search, time.monotonic() + 600)
+    assert [job.name for job in done.jobs] == [job.name for job in ours]
+    assert [job.name for job in done.probes] == [probe.name] and not done.left
+    assert report_left(search.jobs, [*done.jobs, *done.probes], done.left) == 1
+    told = capsys.readouterr().out
+    assert "resnet_cifar.py is not trained" in told and "error: too slow" in told
+
+
+def test_a_comparison_that_fails_or_comes_too_late_is_told(final, capfd):
+    search, ours, _ = final
+    assert compare_final(search, ours, time.monotonic()) == LEFT_OVER
+    assert "no time was left" in capfd.readouterr().out
+    # These runs are made up and cannot be scored.
+    assert compare_final(search, ours, math.inf) == 1
+    told, error = capfd.readouterr()
+    assert "comparing them failed" in told and "error: " in error
+
+
+def test_final_shows_test_scores(final):
+    search, ours, _ = final
+    rows = report_final(search, ours)
+    assert [row["test_accuracy"] for row in rows.values()] == [0.4, 0.6]
+    text = re.sub(r" +", " ", describe_final(rows))
+    assert "| all | 1 | 50.00 ± 14.14 (2) | – | 1,000 | 10.00 ± 2.83 (2)" in text
+    # Runs of other images or of another length are other rows.
+    name, row = next(iter(rows.items()))
+    others = {"a": row | {"all_images": False}, "b": row | {"epochs": 7}}
+    text = re.sub(r" +", " ", describe_final({name: row, **others}))
+    assert text.count("40.00 (1)") == 3
+    assert "| without the hold-out | 1 |" in text and "| all | 7 |" in text
+
+
+def test_the_race_is_to_94_percent(tmp_path):
+    search = make_search("fast", tmp_path, seeds=1)
+    arms = {"base": [0.93, 0.99], "adamw": [0.94, 0.95], "lr_double": [0.9, 0.93]}
+    runs = {}
+    for job, arm in search.arm_jobs(list(arms)).items():
+        make_run(search.jobs, job, accuracies=arms[arm], test_accuracy=0.0)
+        runs[job.name] = {"arm": arm} | describe_run(search.jobs, job)
+    assert [run["seconds_to_94"] for run in runs.values()] == [5.0, 2.5, None]
+    record = {"learned": {}, "runs": runs, "final": {}}
+    table = describe_record(record, search.study)
+    first, second, third = (table.index(f"| {arm}") for arm in ("adamw", "base", "lr_"))
+    assert first < second < third
+    by_accuracy = dataclasses.replace(search.study, is_race=False)
+    table = describe_record(record, by_accuracy)
+    assert table.index("| base") < table.index("| adamw")
+
+
+def test_an_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
+    search = make_search("fast", tmp_path, seeds=1)
+    (job,) = search.arm_jobs(["base"])
+    make_run(search.jobs, job, accuracies=[math.nan, 0.94, 0.5], test_accuracy=0.0)
+    row = describe_run(search.jobs, job)
+    assert (row["best_epoch"], row["seconds_to_94"]) == (2, 5.0)
+
+
+@pytest.mark.parametrize(("accuracy", "seconds"), [(0.94, 10.0), (0.93, None)])
+def test_with_all_images_the_end_counts(tmp_path, accuracy, seconds):
+    search = make_search("fast", tmp_path, seeds=1, all_images=True)
+    (job,) = search.our_jobs()
+    make_run(search.jobs, job, accuracies=[1.0], test_accuracy=accuracy)
+    assert report_final(search, [job])[job.name]["seconds_to_94"] == seconds
+
+
+def test_a_record_made_before_columns_were_added(tmp_path):
+    search = make_search("digits", tmp_path, seeds=1)
+    (job,) = search.arm_jobs(["base"])
+    make_run(search.jobs, job, accuracies=[0.5], test_accuracy=0.0)
+    run = {"arm": "base"} | describe_run(search.jobs, job)
+    for key in ("num_params", "seconds_to_94", "parallel"):
+        del run[key]
+    record = {"learned": {}, "runs": {job.name: run}, "final": {}}
+    assert "50.00 (1)" in describe_record(record, search.study)
+
+
+def test_a_row_has_no_test_score(final):
+    search, ours, _ = final
+    before = describe_run(search.jobs, ours[0])
+    folder = search.jobs.folder(ours[0])
+    folder.write("results", folder.read("results") | {"test": None})
+    assert describe_run(search.jobs, ours[0]) == before

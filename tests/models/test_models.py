@@ -1,0 +1,285 @@
+"""The table of models, their settings, sizes and costs."""
+
+import dataclasses
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from ml_collections import ConfigDict
+
+from vit_jax import models
+from vit_jax.config.settings import FIELDS
+from vit_jax.errors import UserError
+
+CIFAR = (32, 32, 3)
+# Every parameter that is no weight matrix or convolution.
+NOT_KERNELS = {
+    "bias", "scale", "class_token", "positions", "registers", "inverse_temperature"
+}  # fmt: skip
+
+
+def make(name, image_shape=CIFAR, num_classes=10, dtype=jnp.float32, **settings):
+    return models.make_model(
+        {"name": name, "dtype": "auto", **settings},
+        num_classes=num_classes,
+        image_shape=image_shape,
+        dtype=dtype,
+    )
+
+
+def shapes_of(model, image_shape=CIFAR):
+    images = jnp.zeros((1, *image_shape))
+    return jax.eval_shape(model.init, jax.random.key(0), images)
+
+
+# Published by the studies the models come from, or the sums in the functions below.
+PARAMETERS = {
+    "vit": 5_362_762,
+    "vit_ti": 5_362_762,
+    "vit_s": 21_342_346,
+    "vit_b": 85_152_010,
+    "vit_s_patch8": 21_379_210,
+    "vit_192x9": 4_028_170,
+    "vit_128x6_post_norm": 1_205_642,
+    "vit_192x12_patch_norm": 5_356_234,
+    "vit_256x6": 4_771_082,
+    "cct_7": 3_760_138,
+    "resnet18": 11_173_962,
+    "resnet34": 21_282_122,
+    "resnet50": 23_520_842,
+}
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_parameter_count_and_names(name):
+    params = shapes_of(make(name))["params"]
+    assert models.count_params(params) == PARAMETERS[name]
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        leaf_name = path[-1].key
+        assert leaf_name in NOT_KERNELS or (leaf_name == "kernel" and leaf.ndim >= 2)
+        assert leaf.dtype == jnp.float32
+
+
+def vit_parameters(width, depth, patch_size):
+    """Plain ViT, learned positions and class token, 32x32x3 to 10 classes."""
+    embedding = (3 * patch_size**2 + 1) * width
+    tokens = 1 + (1 + (32 // patch_size) ** 2)
+    attention = 4 * (width + 1) * width
+    mlp = (width + 1) * 4 * width + (4 * width + 1) * width
+    norms = 2 * 2 * width
+    return (
+        embedding + tokens * width + depth * (attention + mlp + norms)
+        + 2 * width + (width + 1) * 10
+    )  # fmt: skip
+
+
+def resnet_parameters(stage_sizes, bottleneck):
+    """CIFAR ResNet without the convolutions' biases, with projection shortcuts."""
+
+    def conv(side, channels_in, channels_out):  # with its BatchNorm
+        return side**2 * channels_in * channels_out + 2 * channels_out
+
+    total, before = conv(3, 3, 64), 64
+    for stage, blocks in enumerate(stage_sizes):
+        inner = 64 * 2**stage
+        after = inner * 4 if bottleneck else inner
+        for block in range(blocks):
+            if bottleneck:
+                total += conv(1, before, inner) + conv(3, inner, inner)
+                total += conv(1, inner, after)
+            else:
+                total += conv(3, before, inner) + conv(3, inner, after)
+            if block == 0 and (stage > 0 or bottleneck):
+                total += conv(1, before, after)
+            before = after
+    return total + (before + 1) * 10
+
+
+def test_parameter_counts_follow_from_the_papers_sizes():
+    assert PARAMETERS["vit_ti"] == vit_parameters(192, 12, 4)
+    assert PARAMETERS["vit_s"] == vit_parameters(384, 12, 4)
+    assert PARAMETERS["vit_b"] == vit_parameters(768, 12, 4)
+    assert PARAMETERS["vit_s_patch8"] == vit_parameters(384, 12, 8)
+    assert PARAMETERS["vit_192x9"] == vit_parameters(192, 9, 4)
+    assert PARAMETERS["vit_256x6"] == vit_parameters(256, 6, 4)
+    # Without the final LayerNorm; without qkv bias and with one LayerNorm more.
+    assert PARAMETERS["vit_128x6_post_norm"] == vit_parameters(128, 6, 4) - 256
+    extra = 384 - 12 * 3 * 192
+    assert PARAMETERS["vit_192x12_patch_norm"] == vit_parameters(192, 12, 4) + extra
+    assert PARAMETERS["resnet18"] == resnet_parameters((2, 2, 2, 2), False)
+    assert PARAMETERS["resnet34"] == resnet_parameters((3, 4, 6, 3), False)
+    assert PARAMETERS["resnet50"] == resnet_parameters((3, 4, 6, 3), True)
+
+
+def count_products(jaxpr):
+    """Multiply-accumulates of every matrix product and convolution that JAX traced."""
+    total = 0
+    for eqn in jaxpr.eqns:
+        left, out = eqn.invars[0].aval, eqn.outvars[0].aval
+        if eqn.primitive.name == "dot_general":
+            contracted = eqn.params["dimension_numbers"][0][0]
+            total += out.size * math.prod(left.shape[i] for i in contracted)
+        elif eqn.primitive.name == "conv_general_dilated":
+            kernel = eqn.invars[1].aval
+            total += out.size * kernel.size // kernel.shape[-1]
+        for value in eqn.params.values():
+            if hasattr(value, "jaxpr"):
+                total += count_products(value.jaxpr)
+    return total
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("vit_ti", {}),
+        ("cct_7", {}),
+        ("vit", {"depth": 2, "stem": "shifted_patch", "patch_size": 8}),
+        ("vit", {"depth": 2, "pooling": "mean", "num_registers": 3, "mlp_ratio": 1.5}),
+        ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 16),
+                 "stem_downsampling": "stride"}),
+        ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 16, 32),
+                 "patch_size": 8}),
+        ("resnet18", {}),
+        ("resnet50", {"width": 16}),
+    ],
+)  # fmt: skip
+def test_count_macs_is_what_is_traced(name, settings):
+    model = make(name, **settings)
+    images = jnp.zeros((1, *CIFAR))
+    traced = jax.make_jaxpr(model.apply)(shapes_of(model), images)
+    assert models.count_macs(model, CIFAR) == count_products(traced.jaxpr)
+
+
+def test_count_macs_by_hand():
+    assert models.count_macs(make("vit_ti"), CIFAR) == 365_107_584
+    assert models.count_macs(make("resnet18"), CIFAR) == 555_422_720
+    assert models.count_macs(make("resnet18"), (25, 25, 3)) == (
+        625 * 27 * 64 + 625 * 4 * 9 * 64**2
+        + 169 * (9 * (64 * 128 + 3 * 128**2) + 64 * 128)
+        + 49 * (9 * (128 * 256 + 3 * 256**2) + 128 * 256)
+        + 16 * (9 * (256 * 512 + 3 * 512**2) + 256 * 512)
+        + 5120
+    )  # fmt: skip
+
+
+# XLA also counts element-wise operations and leaves out products with zero padding,
+# which is why the ResNet is asked about larger images.
+@pytest.mark.parametrize(
+    ("name", "image_shape"), [("vit_ti", CIFAR), ("resnet18", (256, 256, 3))]
+)
+def test_count_macs_agrees_with_xla(name, image_shape):
+    model = make(name, image_shape)
+    images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
+    lowered = jax.jit(model.apply).lower(shapes_of(model, image_shape), images)
+    flops = lowered.cost_analysis()["flops"]
+    assert flops / 2 == pytest.approx(models.count_macs(model, image_shape), rel=0.065)
+
+
+def test_config_replaces_the_rows_settings():
+    model = make("vit_192x9", width=48, dropout=0.0, depth=None)
+    assert (model.width, model.dropout, model.depth) == (48, 0.0, 9)
+    assert make("vit_192x9").dropout == 0.1
+    assert make("resnet34", width=8).stage_sizes == (3, 4, 6, 3)
+
+
+def test_settings_are_complete_and_describe_the_same_model():
+    given = ConfigDict(
+        {"name": "cct_7", "dtype": "auto", "depth": 3, "stem_channels": [8.0],
+         "width": None, "pooling": None, "patch_size": None}
+    )  # fmt: skip
+    settings = models.model_settings(given)
+    assert settings == {
+        "name": "cct_7", "dtype": "auto", "depth": 3, "stem_channels": (8,),
+        "width": 256, "pooling": "sequence", "patch_size": 2,
+    }  # fmt: skip
+    assert models.model_settings(settings) == settings
+    options = {"num_classes": 10, "image_shape": CIFAR, "dtype": jnp.float32}
+    again = models.make_model(settings, **options)
+    assert again == models.make_model(given, **options)
+    resnet = models.model_settings({"name": "resnet18", "width": None, "depth": None})
+    assert resnet == {"name": "resnet18", "width": 64, "depth": None}
+
+
+def test_every_model_setting_of_the_config_is_a_field():
+    keys = {key.split(".")[1] for key in FIELDS if key.startswith("model.")}
+    fields = {field.name for field in dataclasses.fields(models.ViT)}
+    assert keys == fields - {"parent", "num_classes"}
+    settings = models.model_settings(dict.fromkeys(keys) | {"name": "vit"})
+    assert {key for key, value in settings.items() if value is None} == {"dtype"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"name": "resnet81"}, ["resnet81", 'did you mean "resnet18"']),
+        ({"name": "resnet18", "patch_size": 4}, ["model.patch_size", "resnet18"]),
+        ({"name": "vit", "patch_size": 5}, ["patch_size is 5", "1, 2, 4, 8, 16, 32"]),
+        ({"name": "vit", "num_heads": 5}, ["num_heads is 5", "192", "2, 3, 4, 6"]),
+        ({"name": "vit", "stem": "shifted_patch", "patch_size": 1}, ["even", "2, 4"]),
+        ({"name": "cct_7", "patch_size": 4}, ["patch_size is 4", "work: 1, 2."]),
+        ({"name": "vit", "width": 9, "position_embedding": "sinusoidal_1d"},
+         ["width is 9", "by 2", "10"]),
+        ({"name": "vit", "width": 90, "position_embedding": "sinusoidal_2d"},
+         ["width is 90", "by 4", "92"]),
+        ({"name": "vit", "stem_channels": (64,)}, ["stem_channels", "stem=conv"]),
+    ],
+)  # fmt: skip
+def test_impossible_settings_are_refused(settings, words):
+    with pytest.raises(UserError) as error:
+        make(**settings)
+    for word in words:
+        assert word in str(error.value)
+
+
+def draw(path, leaf):
+    """Values that keep a network's activations near 1, for a leaf of its variables."""
+    if path[-1].key == "kernel":
+        rng = np.random.default_rng(0)
+        deviation = math.prod(leaf.shape[:-1]) ** -0.5
+        return rng.normal(0, deviation, leaf.shape).astype(np.float32)
+    fill = 1 if path[-1].key in ("scale", "var") else 0
+    return np.full(leaf.shape, fill, np.float32)
+
+
+@pytest.mark.parametrize("name", ["vit", "resnet"])
+def test_bfloat16_computes_close_to_float32(name):
+    image_shape = (16, 16, 3)
+    network, sizes = {
+        "vit": (models.ViT, {"width": 24, "depth": 2}),
+        "resnet": (models.ResNet, {"width": 8, "stage_sizes": (1, 1)}),
+    }[name]
+    exact = network(num_classes=10, **sizes)
+    rounded = network(num_classes=10, dtype=jnp.bfloat16, **sizes)
+    shapes = shapes_of(rounded, image_shape)
+    assert {leaf.dtype for leaf in jax.tree.leaves(shapes)} == {jnp.dtype("float32")}
+    variables = jax.tree_util.tree_map_with_path(draw, shapes)
+    images = jax.random.normal(jax.random.key(1), (16, *image_shape))
+
+    def run(model):
+        collections = ["batch_stats", "intermediates"]
+        return jax.jit(
+            lambda v: model.apply(
+                v, images, train=True, mutable=collections,
+                rngs={"dropout": jax.random.key(2)},
+            )
+        )(variables)  # fmt: skip
+
+    (expected, _), (logits, state) = run(exact), run(rounded)
+    assert logits.dtype == jnp.float32
+    for leaf in jax.tree.leaves(state.get("batch_stats", {})):
+        assert leaf.dtype == jnp.float32
+    assert state["intermediates"]["features"][0].dtype == jnp.float32
+    error = np.abs(np.asarray(logits - expected)).max() / np.abs(expected).max()
+    assert 0 < error < 0.05
+
+
+def test_init_is_a_function_of_the_key():
+    model = models.ResNet(num_classes=2, width=2, stage_sizes=())
+    first, same, other = (
+        models.init_variables(model, jax.random.key(seed), CIFAR) for seed in (0, 0, 1)
+    )
+    kernels = [v["params"]["stem_conv"]["kernel"] for v in (first, same, other)]
+    np.testing.assert_array_equal(kernels[0], kernels[1])
+    assert np.any(kernels[0] != kernels[2])

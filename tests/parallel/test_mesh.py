@@ -1,0 +1,129 @@
+"""One device against eight: the same training, beyond rounding."""
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax import data
+from vit_jax.errors import UserError
+from vit_jax.parallel import mesh as meshes
+from vit_jax.runs.load import load_run
+from vit_jax.training.experiment import make_experiment
+from vit_jax.training.train import train_and_evaluate
+
+
+def test_a_mesh_has_the_devices_asked_for():
+    assert meshes.make_mesh(0).size == jax.device_count() == 8
+    assert meshes.make_mesh(3).size == 3
+    with pytest.raises(UserError, match=r"9.*8"):
+        meshes.make_mesh(9)
+
+
+@pytest.mark.parametrize(
+    "batch_size, parts, words",
+    [(100, 8, "96 or 104"), (5, 8, "use 8"), (10, 4, "8 or 12")],
+)
+def test_batch_sizes_that_cannot_be_divided(batch_size, parts, words):
+    with pytest.raises(UserError, match=words) as refusal:
+        meshes.check_batch_size(batch_size, parts)
+    assert str(batch_size) in str(refusal.value) and str(parts) in str(refusal.value)
+    meshes.check_batch_size(8 * parts, parts)
+
+
+def test_put_copies_or_divides():
+    mesh = meshes.make_mesh(4)
+    array = np.arange(8.0)
+    whole = meshes.put(array, meshes.replicated(mesh))
+    parts = meshes.put(array, meshes.split_batch(mesh))
+    assert [s.data.shape for s in whole.addressable_shards] == [(8,)] * 4
+    assert [s.data.tolist() for s in parts.addressable_shards] == [
+        [0, 1], [2, 3], [4, 5], [6, 7]
+    ]  # fmt: skip
+
+
+def test_what_fits_is_half_of_what_is_free():
+    mesh = meshes.make_mesh(2)
+    free = meshes.free_bytes(mesh)
+    assert 2**20 < free < 2**50
+    assert meshes.fits(free // 4, mesh) and not meshes.fits(free, mesh)
+
+
+def test_split_state_cuts_the_largest_axis_that_divides():
+    mesh = meshes.make_mesh(4)
+    shapes = {"wide": (64, 128), "odd": (63, 40), "prime": (1009, 3), "small": (512,)}
+    tree = {k: jax.ShapeDtypeStruct(v, np.float32) for k, v in shapes.items()}
+    specs = {k: tuple(v.spec) for k, v in meshes.split_state(mesh, tree).items()}
+    assert specs == {
+        "wide": (None, "data"), "odd": (None, "data"), "prime": (), "small": ()
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimizer):
+    changes = {
+        "num_devices": 8, "model__width": 32, "optim__name": optimizer,
+        "optim__ema_decay": 0.9, "optim__clip_norm": 1.0, "num_steps": 3,
+        "log_every": "1 steps",
+    }  # fmt: skip
+    whole = train_and_evaluate(tiny_config(**changes), tmp_path / "whole")
+    config = tiny_config(**changes, shard_params=True)
+    split = train_and_evaluate(config, tmp_path / "split")
+    losses = [train_losses(tmp_path / name) for name in ("whole", "split")]
+    assert len(losses[0]) == 3
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert split["test"]["loss"] == pytest.approx(whole["test"]["loss"], rel=1e-3)
+    # The checkpoint of a split state is a whole one to whoever reads it.
+    assert load_run(tmp_path / "split").step == split["best_step"]
+
+    state = make_experiment(config, data.load(config.data)).init_state()
+    kernel = state.params["block0"]["mlp"]["hidden"]["kernel"]
+    assert kernel.addressable_shards[0].data.size == kernel.size // 8
+
+
+@pytest.fixture(scope="module")
+def resnet_config(tiny_config):
+    """BatchNorm is what would see its device's share of the batch only."""
+    return lambda **changes: tiny_config(
+        model__name="resnet18", model__width=4, model__patch_size=None,
+        model__depth=None, model__num_heads=None, num_steps=3,
+        data__train_per_class=20, optim__name="sgd", log_every="1 steps", **changes,
+    )  # fmt: skip
+
+
+def train_losses(folder):
+    from vit_jax.runs.folder import RunFolder
+
+    records = RunFolder(folder).read_metrics()
+    return [record["loss"] for record in records if record["split"] == "train"]
+
+
+def test_eight_devices_train_as_one_does(resnet_config, tmp_path):
+    compare_one_and_eight(resnet_config, tmp_path)
+
+
+def test_dropout_and_mixing_do_not_depend_on_the_devices(tiny_config, tmp_path):
+    settings = {
+        "model__dropout": 0.2, "model__drop_path": 0.2, "augment__mixup_alpha": 1.0,
+        "augment__cutmix_alpha": 1.0, "augment__mix_per": "image",
+        "augment__flip": "random", "log_every": "1 steps", "num_steps": 3,
+        "optim__accumulate_steps": 2,
+    }  # fmt: skip
+    compare_one_and_eight(
+        lambda **changes: tiny_config(**settings, **changes), tmp_path
+    )
+
+
+def compare_one_and_eight(make_config, tmp_path):
+    results = [
+        train_and_evaluate(make_config(num_devices=n), tmp_path / f"on{n}")
+        for n in (1, 8)
+    ]
+    losses = [train_losses(tmp_path / f"on{n}") for n in (1, 8)]
+    assert len(losses[0]) == 3
+    # Sums over the batch are taken in another order: float32 rounding, no more.
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert results[0]["test"]["num_examples"] == results[1]["test"]["num_examples"]
+    assert results[0]["test"]["loss"] == pytest.approx(
+        results[1]["test"]["loss"], rel=1e-3
+    )
+    assert results[1]["num_devices"] == 8

@@ -1,0 +1,650 @@
+"""Checkpoints survive kills, damage and full disks; every fault here is a real one."""
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import pathlib
+import pickle
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from typing import Any
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import orbax.checkpoint as ocp
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from vit_jax.errors import UserError
+from vit_jax.runs.checkpoint import Checkpoints
+from vit_jax.runs.manifest import write_manifest
+
+
+@flax.struct.dataclass
+class State:
+    """Like the training state: float32, bfloat16, int32, empty and absent parts."""
+
+    step: Any
+    params: Any
+    batch_stats: Any
+    ema_params: Any
+    opt_state: Any
+
+
+def make_state(step: int, size: int = 16, features: int = 3) -> State:
+    rng = np.random.default_rng(step)
+    params = {
+        "block_0": {"kernel": rng.standard_normal((size, 8)).astype(np.float32)},
+        "head": {
+            "kernel": rng.standard_normal((8, features)).astype(jnp.bfloat16),
+            "bias": np.array([0.0, -0.0, math.nan], np.float32),
+        },
+    }
+    params = jax.tree.map(jnp.asarray, params)
+    optimizer = optax.adamw(
+        1e-3, mask=lambda tree: jax.tree.map(lambda leaf: leaf.ndim > 1, tree)
+    )
+    return State(
+        step=jnp.asarray(step, jnp.int32),
+        params=params,
+        batch_stats={},
+        ema_params=None,
+        opt_state=optimizer.init(params),
+    )
+
+
+def bits(tree: Any) -> list[tuple[str, bytes]]:
+    """Everything there is to know about the leaves' values."""
+    return [
+        (f"{jax.tree_util.keystr(path)} {leaf.dtype} {leaf.shape}", leaf.tobytes())
+        for path, leaf in jax.tree_util.tree_leaves_with_path(
+            jax.tree.map(np.asarray, tree)
+        )
+    ]
+
+
+def save(checkpoints, step, accuracy=None, loss=None):
+    checkpoints.save(
+        step, make_state(step), metadata={"at": step}, accuracy=accuracy, loss=loss
+    )
+
+
+@pytest.fixture
+def two_checkpoints(tmp_path) -> pathlib.Path:
+    """A folder with step 1, the best, and step 2, the newest."""
+    folder = tmp_path / "checkpoints"
+    with Checkpoints(folder) as checkpoints:
+        save(checkpoints, 1, accuracy=0.9, loss=0.5)
+        save(checkpoints, 2, accuracy=0.8, loss=0.6)
+    return folder
+
+
+def run_in_namespace(mount: str, function: str, folder: pathlib.Path) -> None:
+    """Calls a function of this file in a process that has its own `mount` at folder."""
+    folder.mkdir()
+    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(folder)]
+    if not shutil.which("unshare") or subprocess.run(probe).returncode:
+        pytest.skip("needs the right to mount in a user namespace (unshare -rm)")
+    command = f'mount -t tmpfs -o {mount} none {folder} && exec "$@"'
+    run_python(function, folder, prefix=["unshare", "-rm", "sh", "-c", command, "sh"])
+
+
+def run_python(function: str, *arguments: object, prefix: tuple = ()) -> str:
+    tests = pathlib.Path(__file__).parent
+    code = f"import test_checkpoint as t, sys; t.{function}(*sys.argv[1:])"
+    result = subprocess.run(
+        [*prefix, sys.executable, "-W", "error", "-c", code, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": f"{tests}:{tests.parents[1]}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    # Orbax's log would bury the sentence for the user. What Python says of coroutines
+    # that a failed save left unfinished comes later, as the process ends.
+    errors = re.split("Exception ignored in|Traceback", result.stderr)[0]
+    assert "orbax" not in errors
+    return result.stdout
+
+
+# ---- saving and restoring
+
+
+def test_round_trip_is_bit_identical(tmp_path):
+    state = make_state(7)
+    metadata = {"history": [{"step": 3, "accuracy": 0.5}], "note": None}
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(7, state, metadata=metadata, accuracy=None, loss=None)
+    for target in (state, jax.eval_shape(lambda: make_state(0))):
+        with Checkpoints(tmp_path, read_only=True) as checkpoints:
+            restored, read = checkpoints.restore("latest", target)
+        assert jax.tree.structure(restored) == jax.tree.structure(state)
+        assert bits(restored) == bits(state)
+        assert read == metadata
+
+
+def test_a_part_of_a_state_is_restored_alone(tmp_path):
+    state = {"params": {"w": jnp.arange(4.0)}, "opt_state": jnp.ones(3)}
+    part = {"params": state["params"]}
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, state, metadata={}, accuracy=None, loss=None)
+        restored, _ = checkpoints.restore("latest", part, partial=True)
+        assert bits(restored) == bits(part)
+        with pytest.raises(UserError, match="not expected: opt_state"):
+            checkpoints.restore("latest", part)
+        with pytest.raises(UserError, match="missing: ema"):
+            checkpoints.restore("latest", part | {"ema": jnp.ones(1)}, partial=True)
+
+
+def test_arrays_and_metadata_may_change_right_after_save(tmp_path):
+    @jax.jit
+    def make(step):
+        return {"a": jnp.full((512, 512), step), "b": jnp.arange(2**20) * step}
+
+    @jax.jit(donate_argnums=0)
+    def update(state):
+        return jax.tree.map(lambda leaf: leaf * 3 + 1, state)
+
+    assert update(state := make(2)) and state["a"].is_deleted()  # donation works here
+    with Checkpoints(tmp_path) as checkpoints:
+        for step in range(1, 7):
+            state = make(step)
+            metadata = {"history": [step]}
+            checkpoints.save(step, state, metadata=metadata, accuracy=None, loss=None)
+            metadata["history"].append("later")
+            for _ in range(4):
+                state = update(state)
+            restored, read = checkpoints.restore(step, state)
+            assert bits(restored) == bits(make(step))
+            assert read == {"history": [step]}
+            # A restored state can be donated as well.
+            assert bits(update(restored)) == bits(update(make(step)))
+
+
+def test_nothing_saved_yet(tmp_path):
+    with Checkpoints(tmp_path / "new") as checkpoints:
+        assert checkpoints.latest_step is None and checkpoints.best_step is None
+        with pytest.raises(UserError, match="no checkpoint 'latest'"):
+            checkpoints.restore("latest", make_state(0))
+    with Checkpoints(tmp_path / "absent", read_only=True) as checkpoints:
+        assert checkpoints.steps() == []
+    assert not (tmp_path / "absent").exists()
+
+
+# ---- which checkpoints are kept
+
+NAN, INF = math.nan, math.inf
+
+
+@pytest.mark.parametrize(
+    ("metrics", "best"),
+    [
+        pytest.param([(0.5, 1.0), (0.6, 1.0), (0.7, 1.0)], 3, id="rising"),
+        pytest.param([(0.7, 1.0), (0.6, 0.1), (0.5, 1.0)], 1, id="falling"),
+        pytest.param([(0.7, 1.0), (0.7, 0.9), (0.7, 1.1)], 2, id="lower loss"),
+        pytest.param([(0.7, 1.0), (0.7, 1.0), (0.7, 1.0)], 1, id="earlier"),
+        pytest.param([(0.1, 1.0), (NAN, 0.1), (0.9, NAN)], 1, id="nan"),
+        pytest.param([(0.1, 1.0), (INF, 0.1), (0.9, -INF)], 1, id="infinite"),
+        pytest.param([(NAN, 1.0), (0.0, 9.0), (None, 0.1)], 2, id="nan first"),
+        pytest.param([(0.2, 1.0), (None, None), (0.1, 1.0)], 1, id="missing"),
+        pytest.param([(None, None), (NAN, NAN), (0.9, None)], None, id="no best"),
+    ],
+)
+def test_two_newest_and_best_are_kept(tmp_path, metrics, best):
+    metrics = [(None, None), *metrics]  # step 1, which is dropped in every case
+    best = best and best + 1
+    steps = sorted({len(metrics) - 1, len(metrics), best} - {None})
+    with Checkpoints(tmp_path) as checkpoints:
+        for step, (accuracy, loss) in enumerate(metrics[:-1], 1):
+            save(checkpoints, step, accuracy, loss)
+    with Checkpoints(tmp_path) as checkpoints:  # the ranking is read from the disk
+        save(checkpoints, len(metrics), *metrics[-1])
+        checkpoints.wait()
+        assert checkpoints.steps() == steps
+        assert checkpoints.best_step == best
+        assert checkpoints.latest_step == len(metrics)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [str(s) for s in steps]
+    if best:
+        with Checkpoints(tmp_path, read_only=True) as checkpoints:
+            restored, read = checkpoints.restore("best", make_state(0))
+            assert bits(restored) == bits(make_state(best)) and read == {"at": best}
+    else:
+        with (
+            Checkpoints(tmp_path) as checkpoints,
+            pytest.raises(UserError, match="no checkpoint 'best'"),
+        ):
+            checkpoints.restore("best", make_state(0))
+
+
+def test_first_save_of_a_step_wins(tmp_path):
+    with Checkpoints(tmp_path) as checkpoints:
+        save(checkpoints, 5, accuracy=0.5, loss=1.0)
+        save(checkpoints, 5)
+        checkpoints.wait()
+        save(checkpoints, 5, accuracy=0.1, loss=9.0)
+        with pytest.raises(ValueError, match="step 4 is below checkpoint 5"):
+            save(checkpoints, 4)
+    with Checkpoints(tmp_path, read_only=True) as checkpoints:
+        assert checkpoints.steps() == [5] and checkpoints.best_step == 5
+        with pytest.raises(ValueError, match="read-only"):
+            save(checkpoints, 6)
+
+
+# ---- targets that do not fit
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda s: s.replace(params=jax.tree.map(jnp.float32, s.params)),
+            r"params/head/kernel is bfloat16\[8, 3\] instead of float32\[8, 3\]",
+        ),
+        (
+            lambda s: s.replace(step=jnp.float32(0)),
+            r"step is int32\[\] instead of float",
+        ),
+        (
+            lambda s: make_state(0, features=4),
+            r"kernel is .*\[8, 3\] instead of .*8, 4",
+        ),
+        (
+            lambda s: s.replace(ema_params=s.params),
+            "missing: ema_params/block_0/kernel",
+        ),
+        (
+            lambda s: s.replace(batch_stats={"mean": s.step}),
+            "missing: batch_stats/mean;",
+        ),
+        (
+            lambda s: s.replace(opt_state=()),
+            "not expected: opt_state/0/count, .* and 2 more; use",
+        ),
+    ],
+    ids=["float dtype", "int dtype", "shape", "no average", "no statistics", "extra"],
+)
+def test_mismatch_is_refused_by_name(two_checkpoints, change, message):
+    target = change(make_state(0))
+    with (
+        Checkpoints(two_checkpoints, read_only=True) as checkpoints,
+        pytest.raises(UserError, match=message),
+    ):
+        checkpoints.restore("latest", target)
+
+
+# ---- other devices
+
+
+def sharded(size: int, spec: PartitionSpec) -> NamedSharding:
+    return NamedSharding(Mesh(np.array(jax.devices()[:size]), ("data",)), spec)
+
+
+@pytest.mark.parametrize(
+    ("saved_on", "restored_on"),
+    [
+        ((8, PartitionSpec("data")), (1, PartitionSpec())),
+        ((1, PartitionSpec()), (8, PartitionSpec("data"))),
+        ((8, PartitionSpec()), (4, PartitionSpec("data"))),
+    ],
+)
+def test_restores_onto_the_targets_devices(tmp_path, saved_on, restored_on):
+    state = {"kernel": jnp.arange(64.0).reshape(16, 4), "bias": jnp.arange(8)}
+    state = jax.device_put(state, sharded(*saved_on))
+    target = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(
+            leaf.shape, leaf.dtype, sharding=sharded(*restored_on)
+        ),
+        state,
+    )
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, state, metadata={}, accuracy=None, loss=None)
+        restored, _ = checkpoints.restore("latest", target)
+    for leaf in jax.tree.leaves(restored):
+        assert leaf.sharding == sharded(*restored_on)
+    assert bits(restored) == bits(state)
+
+
+def test_explicit_copies_work_under_a_transfer_guard(tmp_path):
+    state = {"a": jnp.arange(8)}
+    with Checkpoints(tmp_path) as checkpoints:
+        with jax.transfer_guard("disallow_explicit"):
+            checkpoints.save(1, state, metadata={}, accuracy=None, loss=None)
+            restored, _ = checkpoints.restore(1, state)
+        assert bits(restored) == bits(state)
+
+
+def test_restores_in_a_process_with_one_device(tmp_path):
+    state = jax.device_put(jnp.arange(64.0), sharded(8, PartitionSpec("data")))
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, {"a": state}, metadata={}, accuracy=None, loss=None)
+    expected = hashlib.sha256(np.asarray(state).tobytes()).hexdigest()
+    assert run_python("print_digest", tmp_path) == f"1 {expected}\n"
+
+
+def print_digest(folder: str) -> None:
+    with Checkpoints(folder, read_only=True) as checkpoints:
+        state, _ = checkpoints.restore(
+            1, {"a": jax.ShapeDtypeStruct((64,), jnp.float32)}
+        )
+    digest = hashlib.sha256(np.asarray(state["a"]).tobytes()).hexdigest()
+    print(jax.device_count(), digest)
+
+
+# ---- damage
+
+
+def flip_bit(path: pathlib.Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def truncate(path: pathlib.Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path: pathlib.Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [flip_bit, truncate, empty, pathlib.Path.unlink])
+def test_damage_to_any_file_is_named_and_survived(two_checkpoints, damage):
+    newest = two_checkpoints / "2"
+    files = sorted(path for path in newest.rglob("*") if path.is_file())
+    assert len(files) > 10
+    intact = {path: path.read_bytes() for path in files}
+    for path in files:
+        damage(path)
+        # Orbax's own bookkeeping, which restoring does not need.
+        harmless = path.parent == newest or path.name == "commit_success.txt"
+        # One bit of a digest in the manifest blames the file of that digest.
+        name = "" if path.name == "manifest.json" else path.name
+        with (
+            contextlib.nullcontext()
+            if harmless
+            else pytest.warns(UserWarning, match=f"Checkpoint 2 .*{name}")
+        ):
+            checkpoints = Checkpoints(two_checkpoints, read_only=True)
+        with checkpoints:
+            step = 2 if harmless else 1
+            assert checkpoints.latest_step == step
+            restored, read = checkpoints.restore("latest", make_state(0))
+            assert bits(restored) == bits(make_state(step)) and read == {"at": step}
+            if not harmless:
+                with pytest.raises(UserError, match=r"2 is damaged.*may have been"):
+                    checkpoints.restore("best", make_state(0))
+                with pytest.raises(UserError, match=r"2 is damaged.*number: \[1\]"):
+                    checkpoints.restore(2, make_state(0))
+                checkpoints.restore(1, make_state(0))
+        path.write_bytes(intact[path])
+
+
+def test_all_damaged_is_an_error_and_nothing_is_removed(two_checkpoints):
+    shutil.rmtree(two_checkpoints / "1/state")
+    flip_bit(two_checkpoints / "2/state/_METADATA")
+    before = sorted(two_checkpoints.rglob("*"))
+    for read_only in (True, False):
+        with (
+            pytest.warns(UserWarning, match="damaged"),
+            pytest.raises(UserError, match=r"Every checkpoint in .*_METADATA differs"),
+        ):
+            Checkpoints(two_checkpoints, read_only=read_only)
+    assert sorted(two_checkpoints.rglob("*")) == before
+
+
+@pytest.mark.parametrize("next_step", [2, 3])
+def test_training_on_replaces_a_damaged_checkpoint(two_checkpoints, next_step):
+    truncate(two_checkpoints / "2/state/manifest.ocdbt")
+    with pytest.warns(UserWarning, match=r"Checkpoint 2 is damaged: .*manifest\.ocdbt"):
+        checkpoints = Checkpoints(two_checkpoints)
+    with checkpoints:
+        assert checkpoints.steps() == [1]
+        save(checkpoints, next_step, accuracy=0.8, loss=0.6)
+    with Checkpoints(two_checkpoints) as checkpoints:  # without a warning
+        assert checkpoints.steps() == [1, next_step] and checkpoints.best_step == 1
+        restored, _ = checkpoints.restore("latest", make_state(0))
+        assert bits(restored) == bits(make_state(next_step))
+
+
+def test_older_than_a_damaged_checkpoint_can_be_saved(tmp_path):
+    with Checkpoints(tmp_path) as checkpoints:
+        save(checkpoints, 10, accuracy=0.9, loss=0.5)
+        save(checkpoints, 20)
+    flip_bit(tmp_path / "20/state/_METADATA")
+    with pytest.warns(UserWarning, match="Checkpoint 20 is damaged"):
+        checkpoints = Checkpoints(tmp_path)
+    with checkpoints:
+        save(checkpoints, 15)
+    with Checkpoints(tmp_path) as checkpoints:
+        assert checkpoints.steps() == [10, 15]
+
+
+# ---- a stranger's checkpoint
+
+
+class Bomb:
+    def __reduce__(self):
+        return pathlib.Path.touch, (pathlib.Path(os.environ["BOMB"]),)
+
+
+def test_no_file_of_a_checkpoint_is_ever_unpickled(two_checkpoints, monkeypatch):
+    bomb = two_checkpoints.parent / "exploded"
+    monkeypatch.setenv("BOMB", str(bomb))
+    payload = pickle.dumps(Bomb())
+    shutil.rmtree(two_checkpoints / "1")
+    folder = two_checkpoints / "2/state"
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        original = path.read_bytes()
+        path.write_bytes(payload)
+        if path.name != "manifest.json":
+            write_manifest(folder)  # a stranger can write one, too
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with Checkpoints(two_checkpoints, read_only=True) as checkpoints:
+                checkpoints.restore("latest", make_state(0))
+        path.write_bytes(original)
+    assert not bomb.exists()
+    pickle.loads(payload)
+    assert bomb.exists()  # so it would have been seen
+
+
+def test_strangers_are_refused(tmp_path):
+    # Written by plain Orbax, without a manifest.
+    ocp.StandardCheckpointer().save(tmp_path / "1/state", {"a": jnp.zeros(3)})
+    deadline = time.monotonic() + 20
+    while not (tmp_path / "1/state").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    refused = pytest.raises(UserError, match="Every checkpoint")
+    with pytest.warns(UserWarning, match=r"manifest\.json is missing"), refused:
+        Checkpoints(tmp_path)
+    # With a manifest, but not of a training run.
+    write_manifest(tmp_path / "1/state")
+    with pytest.warns(UserWarning, match="not of a training run"), refused:
+        Checkpoints(tmp_path)
+    # With a manifest that asks to read files elsewhere, or ones that never end.
+    for name in ("../../../../../dev/zero", "/dev/zero"):
+        manifest = {"sha256": {name: "0" * 64}}
+        (tmp_path / "1/state/manifest.json").write_text(json.dumps(manifest))
+        with pytest.warns(UserWarning, match="zero is missing"), refused:
+            Checkpoints(tmp_path)
+
+
+# ---- kills
+
+
+def test_killed_at_any_moment(tmp_path):
+    kills = json.loads(run_python("kill_repeatedly", tmp_path))
+    assert kills["committed"] > 10
+    assert kills["interrupted_saves"] > 0  # or the kills came at harmless moments
+
+
+def kill_repeatedly(folder: str) -> None:
+    """Forks a process that resumes and saves without end; kills it; 16 times."""
+    delays = random.Random(0)
+    committed = interrupted = 0
+    warnings.simplefilter("ignore", DeprecationWarning)  # fork: no JAX started yet
+    for _ in range(16):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                resume_and_save(folder, committed, writer)
+            except BaseException:
+                traceback.print_exc()
+            os._exit(1)
+        os.close(writer)
+        with open(reader) as lines:
+            assert lines.readline() == "0\n"  # it has resumed
+            time.sleep(delays.uniform(0, 0.8))
+            os.kill(child, signal.SIGKILL)
+            committed = max([committed, *map(int, lines)])
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        interrupted += any(pathlib.Path(folder).glob("[0-9]*.orbax-checkpoint-tmp"))
+    print(json.dumps({"committed": committed, "interrupted_saves": interrupted}))
+
+
+def resume_and_save(folder: str, committed: int, writer: int) -> None:
+    checkpoints = Checkpoints(folder)
+    assert all(path.name.isdigit() for path in pathlib.Path(folder).iterdir())
+    step = checkpoints.latest_step or 0
+    assert step >= committed, f"step {committed} was committed, resumed at {step}"
+    for which in ("latest", "best") if step else ():
+        state, read = checkpoints.restore(which, make_state(0, size=4096))
+        assert bits(state) == bits(make_state(read["at"], size=4096))
+    os.write(writer, b"0\n")
+    while True:
+        step += 1
+        accuracy = step * 7 % 10 / 10
+        state = make_state(step, size=4096)
+        metadata = {"at": step}
+        checkpoints.save(step, state, metadata=metadata, accuracy=accuracy, loss=1.0)
+        if step % 2:
+            checkpoints.wait()
+            os.write(writer, f"{step}\n".encode())
+
+
+def test_opening_removes_leftovers_unless_read_only(two_checkpoints):
+    leftover = two_checkpoints / "3.orbax-checkpoint-tmp/state"
+    leftover.mkdir(parents=True)
+    before = {path: path.stat() for path in two_checkpoints.rglob("*")}
+    with Checkpoints(two_checkpoints, read_only=True) as checkpoints:
+        checkpoints.restore("best", make_state(0))
+    after = {path: path.stat() for path in two_checkpoints.rglob("*")}
+    assert before.keys() == after.keys()
+    assert all(before[path].st_mtime_ns == after[path].st_mtime_ns for path in before)
+    with Checkpoints(two_checkpoints):
+        assert not leftover.parent.exists()
+
+
+# ---- disks
+
+
+def test_disk_full(tmp_path):
+    run_in_namespace("size=8m,nr_inodes=200", "fill_disk", tmp_path / "disk")
+
+
+def fill_disk(folder: str) -> None:
+    def save(step):
+        state = {"a": jax.random.bits(jax.random.key(step), (2**20,), "uint8")}
+        checkpoints.save(step, state, metadata={}, accuracy=None, loss=None)
+
+    run = pathlib.Path(folder, "run")
+    filler = pathlib.Path(folder, "filler")
+    checkpoints = Checkpoints(run)
+    save(1)
+    checkpoints.wait()
+    # No bytes: refused before anything is written, with both numbers.
+    filler.write_bytes(b"x" * (shutil.disk_usage(folder).free - 2**20))
+    free = shutil.disk_usage(folder).free
+    needed = 2**20 + 2**20 // 20 + 2**20
+    with pytest.raises(
+        UserError, match=rf"{needed:,} bytes.* {free:,} bytes.*kept: \[1\]"
+    ):
+        save(2)
+    filler.unlink()
+    # No files: only noticed by the thread that writes.
+    take_all_files_but(8, filler)
+    full = pytest.raises(UserError, match=r"is full.*kept: \[1\]")
+    save(2)
+    with full:
+        checkpoints.wait()
+    checkpoints.wait()  # told once
+    save(2)
+    with full:
+        save(3)
+    assert checkpoints.latest_step == 1
+    # Threads of the failed save may still be writing, under names that do not count.
+    names = [path.name for path in run.iterdir()]
+    assert [name for name in names if not name.endswith("tmp")] == ["1"]
+    save(2)
+    with full:
+        checkpoints.close()
+    # With room again, a rerun goes on.
+    shutil.rmtree(filler)
+    with Checkpoints(run) as checkpoints:
+        assert checkpoints.steps() == [1]
+        save(2)
+        checkpoints.wait()
+        take_all_files_but(8, filler)
+        save(3)
+        with pytest.raises(UserError, match=r"is full.*kept: \[1, 2\]"):
+            checkpoints.wait()
+        shutil.rmtree(filler)
+        save(3)  # and so does this process
+    with Checkpoints(run) as checkpoints:
+        assert checkpoints.steps() == [2, 3]
+
+
+def take_all_files_but(num_files: int, folder: pathlib.Path) -> None:
+    folder.mkdir()
+    with pytest.raises(OSError, match="No space left on device"):
+        for number in range(1000):
+            (folder / str(number)).touch()
+    for number in range(num_files):
+        (folder / str(number)).unlink()
+
+
+def test_read_only_disk(tmp_path):
+    run_in_namespace("size=8m", "use_read_only_disk", tmp_path / "disk")
+
+
+def use_read_only_disk(folder: str) -> None:
+    with Checkpoints(folder) as checkpoints:
+        save(checkpoints, 1, accuracy=0.5, loss=1.0)
+    subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
+    for target in (folder, f"{folder}/new"):
+        with pytest.raises(UserError, match=r"written.*Read-only file system"):
+            Checkpoints(target)
+    with Checkpoints(folder, read_only=True) as checkpoints:
+        restored, _ = checkpoints.restore("best", make_state(0))
+    assert bits(restored) == bits(make_state(1))
+
+
+def test_file_in_place_of_the_folder(tmp_path):
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file/below"):
+        with pytest.raises(UserError, match="cannot be written"):
+            Checkpoints(path)
+
+
+def test_relative_path_stays_where_it_was(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with Checkpoints("runs/a") as checkpoints:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        save(checkpoints, 1)
+        checkpoints.restore("latest", make_state(0))
+    assert (tmp_path / "runs/a/1/state/manifest.json").is_file()
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -1,0 +1,97 @@
+"""From a config to an experiment: the plan, the summary, and what does not fit."""
+
+import jax
+import pytest
+
+from vit_jax import data, models
+from vit_jax.errors import UserError
+from vit_jax.training.experiment import make_experiment, make_plan, summarize
+
+
+@pytest.fixture(scope="module")
+def splits(tiny_config):
+    return data.load(tiny_config().data)
+
+
+@pytest.mark.parametrize(
+    "setting, value, words",
+    [
+        ("model.patch_size", 3, ["model.patch_size is 3", "1, 2, 4, 8"]),
+        ("model.num_heads", 5, ["model.num_heads is 5", "16"]),
+        ("model.name", "vitt", ['did you mean "vit"']),
+        ("model.stem_channels", (8,), ["stem_channels", "conv"]),
+        ("num_devices", 9, ["num_devices is 9", "8"]),
+        ("schedule.warmup", "50 steps", ["50 steps", "6"]),
+        ("data.mean", (0.1, 0.2), ["data.mean", "1 channel"]),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_compiling(
+    tiny_config, splits, monkeypatch, setting, value, words
+):
+    # Reaching a compilation would fail the test with another error.
+    monkeypatch.setattr("jax.jit", None)
+    config = tiny_config(**{setting.replace(".", "__"): value})
+    with pytest.raises(UserError) as refusal:
+        make_experiment(config, splits)
+    for word in words:
+        assert word in str(refusal.value)
+
+
+def test_batches_are_checked_against_devices_and_slices(tiny_config, splits):
+    with pytest.raises(UserError, match=r"batch_size is 16.*24"):
+        make_experiment(tiny_config(num_devices=3, optim__accumulate_steps=8), splits)
+
+
+def test_a_single_cpu_slices_large_batches_of_a_vit(tiny_config, splits, monkeypatch):
+    def slices(**settings):
+        built = make_experiment(tiny_config(**settings), splits)
+        assert built.config.optim.accumulate_steps in (1, 8)  # As it was asked for.
+        return built.num_slices
+
+    monkeypatch.setattr("vit_jax.training.experiment._MIN_SLICE_MACS", 1)
+    assert slices(batch_size=32) == 1  # of eight devices
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    assert slices(batch_size=32) == 4
+    assert slices(batch_size=34) == 2
+    assert slices(batch_size=32, optim__accumulate_steps=8) == 8
+    resnet = dict.fromkeys(("patch_size", "depth", "num_heads"), None)
+    resnet = {f"model__{key}": value for key, value in resnet.items()}
+    assert slices(batch_size=32, model__name="resnet18", **resnet) == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(jax, "device_count", lambda: 1)
+    assert slices(batch_size=32) == 1  # of a model this small
+
+
+def test_a_plan_counts_in_steps(tiny_config):
+    config = tiny_config(
+        num_steps=None, num_epochs=10.0, log_every="5 steps", eval_every="1 epochs",
+        checkpoint_every="20%", augment__mix_until="65%", early_stopping__after=5,
+    )  # fmt: skip
+    plan = make_plan(config, 1000)
+    assert plan.steps_per_epoch == 62.5 and plan.total_steps == 625
+    # 20% would be 125 steps, one short of two evaluations.
+    assert (plan.log_every, plan.eval_every, plan.checkpoint_every) == (5, 63, 126)
+    assert (plan.mix_until, plan.stop_after) == (406, 313)
+
+
+def test_the_caller_keeps_his_config(tiny_config, splits):
+    config = tiny_config()
+    before = config.to_json()
+    experiment = make_experiment(config, splits)
+    assert config.to_json() == before
+    assert experiment.config.model.mlp_ratio == 4.0
+
+
+def test_the_summary_says_what_is_about_to_happen(tiny_config, splits):
+    experiment = make_experiment(tiny_config(), splits)
+    num_params = models.count_params(experiment.init_state().params)
+    text = summarize(experiment, num_params)
+    for words in (
+        "1 x cpu (cpu), float32", "8x8x1 images", "train 1,338", "test 359", "val 100",
+        "selects on the hold-out", "vit, 3,850 parameters", "GFLOPs", "6 steps of 16",
+        "adamw", "warmup_cosine",
+    ):  # fmt: skip
+        assert words in text
+    same = {**splits, "val": splits["test"]}
+    text = summarize(make_experiment(tiny_config(), same), num_params)
+    assert "selects on the test split" in text and "val 359" not in text

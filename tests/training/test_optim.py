@@ -1,0 +1,233 @@
+"""Schedules at their corners, the plateau rule, stopping, masks and optimizers."""
+
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from vit_jax import models
+from vit_jax.config import make_config
+from vit_jax.errors import UserError
+from vit_jax.training import optim
+
+
+def schedule_of(name, warmup="10 steps", floor=0.0, total_steps=110):
+    config = make_config({"schedule": {"name": name, "warmup": warmup, "floor": floor}})
+    return optim.make_schedule(
+        config.schedule, peak=0.5, total_steps=total_steps, steps_per_epoch=10.0
+    )
+
+
+@pytest.mark.parametrize(
+    "name, floor, corners",
+    [
+        ("warmup_cosine", 0.0, {0: 0, 5: 0.25, 10: 0.5, 60: 0.25, 110: 0}),
+        ("warmup_cosine", 0.1, {0: 0, 10: 0.5, 60: 0.275, 110: 0.05, 200: 0.05}),
+        ("linear", 0.0, {0: 0, 5: 0.25, 10: 0.5, 60: 0.25, 85: 0.125, 110: 0}),
+        ("linear", 0.2, {10: 0.5, 60: 0.3, 110: 0.1}),
+        ("constant", 0.0, {0: 0, 5: 0.25, 10: 0.5, 60: 0.5, 110: 0.5}),
+        ("plateau", 0.0, {0: 0, 10: 0.5, 110: 0.5}),
+    ],
+)
+def test_schedules_at_their_corners(name, floor, corners):
+    schedule = schedule_of(name, floor=floor)
+    for step, rate in corners.items():
+        assert float(schedule(step)) == pytest.approx(rate, abs=1e-7), step
+
+
+@pytest.mark.parametrize("name", ["warmup_cosine", "linear", "constant", "plateau"])
+def test_without_warmup_a_schedule_starts_at_its_peak(name):
+    assert float(schedule_of(name, warmup="0 steps")(0)) == 0.5
+
+
+def test_warmup_may_be_all_of_the_training_but_not_longer():
+    assert float(schedule_of("warmup_cosine", "110 steps")(110)) == 0.5
+    with pytest.raises(UserError, match="120 steps"):
+        schedule_of("warmup_cosine", "12 epochs")
+
+
+@pytest.mark.parametrize(
+    "losses, scale",
+    [
+        ([], 1.0),
+        ([1.0, 0.9, 0.8, 0.7], 1.0),
+        ([1.0, 1.0], 1.0),
+        ([1.0, 1.0, 1.0], 0.5),
+        ([1.0, 1.1, 0.5, 0.6], 1.0),  # the count starts anew with a lower loss
+        ([1.0, 1.0, 1.0, 1.0, 1.0], 0.25),
+        ([1.0, 0.9999, 0.9998], 0.5),  # lower, but by less than 1 in 1,000
+        ([math.nan, math.nan, 1.0, 0.5], 0.5),
+        ([1.0, math.nan, math.nan], 0.5),
+    ],
+)
+def test_plateau_scale(losses, scale):
+    assert scale == optim.plateau_scale(losses, factor=0.5, patience=2, min_delta=1e-3)
+
+
+@pytest.mark.parametrize(
+    "accuracies, patience, target, stops",
+    [
+        ([], 1, 0.5, False),
+        ([0.5, 0.4], 0, None, False),
+        ([0.5, 0.4], 1, None, True),
+        ([0.5, 0.4], 2, None, False),
+        ([0.5, 0.4, 0.5], 2, None, True),  # as good is not better
+        ([0.5, 0.4, 0.6], 2, None, False),
+        ([0.5, 0.9], 0, 0.9, True),
+        ([0.9, 0.5], 0, 0.9, True),  # the best so far counts
+        ([0.5, math.nan, math.nan], 2, None, True),
+    ],
+)
+def test_should_stop(accuracies, patience, target, stops):
+    assert optim.should_stop(accuracies, patience=patience, target=target) == stops
+
+
+@pytest.fixture(scope="module")
+def vit_params():
+    config = make_config(
+        {
+            "model": {
+                "width": 8, "depth": 1, "num_heads": 2, "patch_size": 4,
+                "num_registers": 2, "layer_scale": 0.1, "qk_norm": True,
+            }
+        }
+    )  # fmt: skip
+    shape = (8, 8, 3)
+    model = models.make_model(
+        config.model, num_classes=10, image_shape=shape, dtype=jnp.float32
+    )
+    return models.init_variables(model, jax.random.key(0), shape)["params"]
+
+
+def names_where(tree):
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(p, simple=True, separator="/") for p, x in leaves if x}
+
+
+def test_only_weight_matrices_decay(vit_params):
+    decayed = names_where(optim.decay_mask(vit_params))
+    assert decayed == {"stem/projection/kernel", "head/kernel"} | {
+        f"block0/{name}/kernel"
+        for name in ("attention/qkv", "attention/out", "mlp/hidden", "mlp/out")
+    }
+
+
+def updates_for(params, grads, **settings):
+    config = make_config({"optim": settings})
+    optimizer = optim.make_optimizer(config.optim, optax.constant_schedule(0.1))
+
+    @jax.jit
+    def update(params, grads):
+        return optimizer.update(grads, optimizer.init(params), params)[0]
+
+    return update(params, grads)
+
+
+@pytest.mark.parametrize("name", ["adamw", "sgd", "muon"])
+@pytest.mark.parametrize("decay_all", [False, True])
+def test_decay_reaches_whom_it_should(vit_params, name, decay_all):
+    """Without gradients, what moves a parameter is its decay alone."""
+    ones = jax.tree.map(jnp.ones_like, vit_params)
+    zeros = jax.tree.map(jnp.zeros_like, vit_params)
+    settings = {
+        "weight_decay": 0.5,
+        "decay_all": decay_all,
+        "learning_rate": 0.1,
+        "muon_learning_rate": 0.1,
+    }
+    updates = updates_for(ones, zeros, name=name, **settings)
+    mask = jax.tree.map(lambda m: m or decay_all, optim.decay_mask(vit_params))
+    expected = jax.tree.map(lambda p, m: -0.05 * p * m, ones, mask)
+    jax.tree.map(
+        lambda u, e: np.testing.assert_allclose(u, e, rtol=1e-5), updates, expected
+    )
+
+
+def test_first_updates_by_hand():
+    params = {"head": {"kernel": jnp.array([[2.0]])}}
+    grads = {"head": {"kernel": jnp.array([[3.0]])}}
+
+    def first(**settings):
+        return float(updates_for(params, grads, **settings)["head"]["kernel"][0, 0])
+
+    # Adam's first step is the learning rate in the gradient's direction.
+    assert first(name="adam", weight_decay=0.0) == pytest.approx(-0.1, rel=1e-5)
+    assert first(name="adamw", weight_decay=0.5) == pytest.approx(
+        -0.1 * (1 + 0.5 * 2), rel=1e-5
+    )
+    # SGD's decay joins the gradient; Nesterov looks one momentum step ahead.
+    assert first(name="sgd", weight_decay=0.5) == pytest.approx(-0.1 * (3 + 0.5 * 2))
+    assert first(
+        name="sgd", weight_decay=0.0, momentum=0.9, nesterov=True
+    ) == pytest.approx(-0.1 * 3 * 1.9)
+    # Clipping comes first.
+    assert first(name="sgd", weight_decay=0.0, clip_norm=1.0) == pytest.approx(-0.1)
+
+
+def test_muon_makes_block_updates_orthogonal(vit_params):
+    keys = jax.random.split(jax.random.key(0), 100)
+    leaves, tree = jax.tree.flatten(vit_params)
+    grads = tree.unflatten(
+        [jax.random.normal(k, x.shape) for k, x in zip(keys, leaves, strict=False)]
+    )
+    updates = updates_for(
+        vit_params, grads, name="muon", weight_decay=0.0, muon_learning_rate=1.0,
+        learning_rate=0.1,
+    )  # fmt: skip
+    hidden = updates["block0"]["mlp"]["hidden"]["kernel"]
+    qkv = updates["block0"]["attention"]["qkv"]["kernel"]
+    out = updates["block0"]["attention"]["out"]["kernel"].reshape(8, 8)
+    # Newton-Schulz brings singular values near 1; those of the gradients spread over a
+    # factor of ten and more. A matrix that widens is scaled by the root of its ratio.
+    for matrix in (hidden / 2, out, *jnp.moveaxis(qkv, 1, 0).reshape(3, 8, 8)):
+        values = np.linalg.svd(np.asarray(matrix), compute_uv=False)
+        assert values.min() > 0.2 and values.max() < 1.3
+        assert np.median(values) > 0.65
+    # AdamW has the rest: its first step has the size of the learning rate everywhere.
+    np.testing.assert_allclose(np.abs(updates["head"]["kernel"]), 0.1, rtol=1e-4)
+
+
+def short_schedule(**settings):
+    config = make_config({"schedule": {"warmup": "0 epochs", **settings}}).schedule
+    return optim.make_schedule(config, peak=0.1, total_steps=25, steps_per_epoch=2.5)
+
+
+def test_a_cosine_stepped_once_an_epoch_is_pytorchs():
+    """CosineAnnealingLR(T_max=10): in epoch e, (1 + cos(pi e / 10)) / 2 of the peak."""
+    schedule = short_schedule(name="warmup_cosine", update_every="epoch")
+    rates = [float(schedule(step)) for step in range(25)]
+    starts = [0, 3, 5, 8, 10, 13, 15, 18, 20, 23, 25]  # The first step of each epoch.
+    for start, end in itertools.pairwise(starts):
+        expected = 0.05 * (1 + math.cos(math.pi * start / 25))
+        np.testing.assert_allclose(rates[start:end], expected, rtol=1e-5)
+    even = optim.make_schedule(
+        make_config({"schedule": {"warmup": 0, "update_every": "epoch"}}).schedule,
+        peak=0.1, total_steps=40, steps_per_epoch=4,
+    )  # fmt: skip
+    expected = [0.05 * (1 + math.cos(math.pi * (n // 4) / 10)) for n in range(40)]
+    np.testing.assert_allclose([float(even(n)) for n in range(40)], expected, rtol=1e-5)
+
+
+def test_milestones():
+    schedule = short_schedule(
+        name="milestones", milestone_epochs=(4, 8), milestone_scales=(0.5, 0.1)
+    )
+    rates = [float(schedule(step)) for step in (0, 9, 10, 19, 20, 24)]
+    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.01, 0.01], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"milestone_epochs": (1, 2), "milestone_scales": (0.5,)},
+        {"milestone_epochs": (2, 1), "milestone_scales": (0.5, 0.1)},
+    ],
+)
+def test_milestones_that_do_not_fit_are_refused(settings):
+    with pytest.raises(UserError, match="milestone_epochs is"):
+        short_schedule(name="milestones", **settings)

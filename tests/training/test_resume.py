@@ -1,0 +1,299 @@
+"""Interrupted anywhere and resumed, a run ends with the bits of one that was not."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax import data
+from vit_jax.config import make_config, set_value
+from vit_jax.errors import UserError
+from vit_jax.parallel.signals import Interrupted
+from vit_jax.runs.checkpoint import Checkpoints
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import load_run
+from vit_jax.training import logs
+from vit_jax.training.experiment import make_experiment
+from vit_jax.training.train import train_and_evaluate
+
+VIT = {
+    "model__dropout": 0.1, "model__drop_path": 0.1, "optim__ema_decay": 0.9,
+    "augment__mixup_alpha": 0.2, "augment__cutmix_alpha": 1.0,
+    "augment__flip": "alternating", "optim__accumulate_steps": 2,
+    "optim__clip_norm": 1.0, "eval_every": "2 steps",
+}  # fmt: skip
+VIT_NOISE = {key: VIT[key] for key in VIT if key != "eval_every"}
+RESNET = {
+    "model__name": "resnet18", "model__width": 4, "model__patch_size": None,
+    "model__depth": None, "model__num_heads": None, "optim__name": "sgd",
+    "schedule__name": "plateau", "schedule__plateau_patience": 1,
+    "schedule__plateau_min_delta": 0.5, "eval_every": "1 steps", "num_steps": 4,
+}  # fmt: skip
+
+
+@pytest.fixture
+def interrupt_after_one_step(monkeypatch):
+    """A function after which a real signal arrives during a run's first step."""
+
+    def arm(number):
+        original, calls = logs.TrainLog.add, []
+
+        def add(*arguments):
+            if not calls:
+                signal.raise_signal(number)
+            calls.append(arguments)
+            original(*arguments)
+
+        monkeypatch.setattr(logs.TrainLog, "add", add)
+
+    yield arm
+    monkeypatch.undo()
+
+
+def newest(workdir):
+    """Every array of the newest checkpoint: parameters, averages, optimizer."""
+    config = make_config(RunFolder(workdir).read("config"))
+    experiment = make_experiment(config, data.load(config.data))
+    with Checkpoints(RunFolder(workdir).checkpoints, read_only=True) as checkpoints:
+        return checkpoints.restore("latest", jax.eval_shape(experiment.init_state))[0]
+
+
+def assert_identical(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+@pytest.mark.parametrize("changes", [VIT, RESNET], ids=["vit", "resnet"])
+def test_resume_at_every_step_is_exact(
+    tiny_config, tmp_path, monkeypatch, interrupt_after_one_step, changes
+):
+    config = tiny_config(**changes)
+    whole = train_and_evaluate(config, tmp_path / "whole")
+    for step in range(1, config.num_steps):
+        with monkeypatch.context(), pytest.raises(Interrupted) as interruption:
+            interrupt_after_one_step(signal.SIGTERM)
+            train_and_evaluate(config, tmp_path / "pieces")
+        monkeypatch.undo()
+        assert interruption.value.step == step
+        assert interruption.value.exit_status == 143
+        assert int(newest(tmp_path / "pieces").step) == step
+    pieces = train_and_evaluate(config, tmp_path / "pieces")
+    assert_identical(newest(tmp_path / "whole"), newest(tmp_path / "pieces"))
+    for results in (whole, pieces):
+        assert results.pop("train_seconds") > 0
+        assert results.pop("images_per_second") > 0
+        assert results.pop("compile_seconds") > 0
+    assert whole == pieces
+    logged = [RunFolder(tmp_path / name).read_metrics() for name in ("whole", "pieces")]
+    val = [
+        [(r["step"], r["loss"]) for r in records if r["split"] == "val"]
+        for records in logged
+    ]
+    assert val[0] == val[1]
+
+
+def test_a_finished_run_is_not_trained_again(tiny_run, tiny_config):
+    workdir, results = tiny_run
+    before = newest(workdir)
+    again = train_and_evaluate(tiny_config(), workdir)
+    assert again == results
+    assert_identical(before, newest(workdir))
+
+
+def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
+    workdir, _ = tiny_run
+    with pytest.raises(UserError) as refusal:
+        train_and_evaluate(
+            tiny_config(model__depth=2, optim__learning_rate=0.5), workdir
+        )
+    for words in (
+        "model.depth: 1 -> 2",
+        "optim.learning_rate: 0.001 -> 0.5",
+        "--resume_with_changes",
+    ):
+        assert words in str(refusal.value)
+
+
+def test_a_run_from_before_a_setting_existed_goes_on(tiny_config, tiny_run, tmp_path):
+    workdir = shutil.copytree(tiny_run[0], tmp_path / "copy")
+    stored = json.loads((workdir / "config.json").read_text())
+    del stored["model"]["attention_implementation"], stored["shard_params"]
+    (workdir / "config.json").write_text(json.dumps(stored))
+    assert train_and_evaluate(tiny_config(), workdir) == tiny_run[1]
+    with pytest.raises(UserError, match="attention_implementation: 'plain' -> 'xla'"):
+        train_and_evaluate(tiny_config(model__attention_implementation="xla"), workdir)
+
+
+def test_a_change_that_does_not_fit_leaves_the_run_as_it_was(
+    tiny_config, tiny_run, tmp_path
+):
+    workdir = shutil.copytree(tiny_run[0], tmp_path / "copy")
+    before = (workdir / "config.json").read_bytes()
+    with pytest.raises(UserError, match="does not fit"):
+        train_and_evaluate(
+            tiny_config(model__depth=2), workdir, resume_with_changes=True
+        )
+    assert (workdir / "config.json").read_bytes() == before
+    assert load_run(workdir).config.model.depth == 1
+
+
+def test_a_run_can_be_made_longer(tiny_config, tmp_path):
+    train_and_evaluate(tiny_config(num_steps=3), tmp_path)
+    results = train_and_evaluate(
+        tiny_config(num_steps=4), tmp_path, resume_with_changes=True
+    )
+    assert results["num_steps"] == 4
+    assert RunFolder(tmp_path).read("config")["num_steps"] == 4
+    assert len(RunFolder(tmp_path).read("environment")["earlier_starts"]) == 1
+
+
+def test_early_stopping_ends_a_run_and_stays_ended(tiny_config, tmp_path):
+    config = tiny_config(
+        num_steps=30, eval_every="2 steps", early_stopping__patience=1,
+        early_stopping__after="5 steps", optim__learning_rate=0.0,
+    )  # fmt: skip
+    results = train_and_evaluate(config, tmp_path)
+    # Nothing is learned, so the second evaluation is no better than the first; the
+    # first evaluation that may end the run is the one at step 6.
+    assert results["num_steps"] == 6
+    assert int(newest(tmp_path).step) == 6
+    assert train_and_evaluate(config, tmp_path) == results
+
+
+def test_a_loss_that_is_not_finite_stops_and_keeps_the_best(tiny_config, tmp_path):
+    train_and_evaluate(tiny_config(optim__name="sgd", num_steps=2), tmp_path)
+    best = load_run(tmp_path)
+    exploding = tiny_config(
+        optim__name="sgd", optim__learning_rate=1e30, num_steps=12,
+        checkpoint_every="2 steps", log_every="1 steps", schedule__name="constant",
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"(nan|inf).* in steps \d+ to \d+"):
+        train_and_evaluate(exploding, tmp_path, resume_with_changes=True)
+    after = load_run(tmp_path)
+    assert after.step == best.step
+    assert_identical(after.variables, best.variables)
+
+
+def command(workdir, *arguments):
+    return [
+        sys.executable, "-m", "vit_jax.main", "--config=configs/vit_digits.py",
+        f"--workdir={workdir}", "--config.model.depth=1", "--config.model.width=16",
+        "--config.num_steps=400", "--config.eval_every=100 steps",
+        "--config.checkpoint_every=25 steps", "--config.log_every=10 steps",
+        "--config.batch_size=16", *arguments,
+    ]  # fmt: skip
+
+
+def start(workdir, *arguments):
+    return subprocess.Popen(
+        command(workdir, *arguments),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
+    )
+
+
+def wait_for_step(workdir, step, process):
+    """Returns when a line of metrics.jsonl has reached `step`."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and process.poll() is None:
+        if any(r["step"] >= step for r in RunFolder(workdir).read_metrics()):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"never reached step {step}: {process.communicate()}")
+
+
+def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_path):
+    """kill -9, SIGTERM and Ctrl-C at whatever moment, against one that ran through."""
+    whole = start(tmp_path / "whole")
+    pieces = tmp_path / "pieces"
+    for number, status, at in (
+        (signal.SIGKILL, -9, 30), (signal.SIGTERM, 143, 120), (signal.SIGINT, 130, 200)
+    ):  # fmt: skip
+        process = start(pieces)
+        wait_for_step(pieces, at, process)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == status, errors
+        if status > 0:
+            saved = int(
+                re.search(r"saved step (\d+); rerun the same command", errors)[1]
+            )
+            assert int(newest(pieces).step) == saved >= at
+        assert "Traceback" not in errors
+    for process, workdir in ((whole, tmp_path / "whole"), (start(pieces), pieces)):
+        _, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors
+        assert int(newest(workdir).step) == 400
+    assert_identical(newest(tmp_path / "whole"), newest(pieces))
+    environment = json.loads((pieces / "environment.json").read_text())
+    assert len(environment["earlier_starts"]) == 3
+
+
+def test_a_second_signal_ends_at_once_and_leaves_the_checkpoint(tmp_path):
+    process = start(tmp_path, "--config.checkpoint_every=10 steps")
+    wait_for_step(tmp_path, 30, process)
+    # Both arrive before the stopped process can answer the first.
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
+        process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode in (143, 130)
+    assert "saved step" not in errors and "Traceback" not in errors
+    assert int(newest(tmp_path).step) >= 10
+
+
+def test_a_damaged_newest_checkpoint_costs_steps_and_no_bits(
+    tiny_config, tmp_path, monkeypatch, interrupt_after_one_step
+):
+    config = tiny_config(checkpoint_every="1 steps", eval_every="2 steps")
+    train_and_evaluate(config, tmp_path / "whole")
+    pieces = tmp_path / "pieces"
+    for _ in range(3):
+        with pytest.raises(Interrupted):
+            interrupt_after_one_step(signal.SIGTERM)
+            train_and_evaluate(config, pieces)
+        monkeypatch.undo()
+    arrays = max((pieces / "checkpoints" / "3").rglob("d/*"), key=os.path.getsize)
+    flipped = bytearray(arrays.read_bytes())
+    flipped[len(flipped) // 2] ^= 1
+    arrays.write_bytes(flipped)
+    with pytest.warns(UserWarning, match=arrays.name):
+        train_and_evaluate(config, pieces)
+    assert_identical(newest(tmp_path / "whole"), newest(pieces))
+
+
+def test_resume_on_more_devices_agrees_to_rounding(
+    tiny_config, tmp_path, monkeypatch, interrupt_after_one_step
+):
+    config = tiny_config(**VIT)
+    whole = train_and_evaluate(config, tmp_path / "one")
+    with pytest.raises(Interrupted):
+        interrupt_after_one_step(signal.SIGTERM)
+        train_and_evaluate(config, tmp_path / "eight")
+    monkeypatch.undo()
+    config.num_devices = 8
+    moved = train_and_evaluate(config, tmp_path / "eight")
+    assert moved["num_devices"] == 8
+    assert moved["test"]["loss"] == pytest.approx(whole["test"]["loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"data__placement": "host"}, {"steps_per_dispatch": 3}]
+)
+def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
+    tiny_config, tmp_path, changes
+):
+    config = tiny_config(num_steps=5, eval_every="4 steps", **VIT_NOISE)
+    train_and_evaluate(config, tmp_path / "one")
+    for key, value in changes.items():
+        set_value(config, key.replace("__", "."), value)
+    train_and_evaluate(config, tmp_path / "other")
+    assert_identical(newest(tmp_path / "one"), newest(tmp_path / "other"))

@@ -1,0 +1,81 @@
+"""The network of a config or of a run, drawn."""
+
+import argparse
+import pathlib
+from collections.abc import Sequence
+
+from ml_collections import ConfigDict
+
+from vit_jax import data, models
+from vit_jax.config import apply_overrides, check_config, load_config_file, make_config
+from vit_jax.errors import UserError
+from vit_jax.figures import architecture as architecture_figures
+from vit_jax.figures import style
+from vit_jax.interpret import architecture
+from vit_jax.runs.disks import make_folder
+from vit_jax.runs.folder import RunFolder
+
+
+def choose_network(
+    options: argparse.Namespace, overrides: Sequence[str], flags: Sequence[str]
+) -> tuple[str, ConfigDict, tuple[int, int, int], int]:
+    """(name, config, image shape, number of classes) of what the options name.
+
+    Raises:
+      UserError: not one of both, settings that are refused, or data that alone tell
+        what a model takes.
+    """
+    if bool(options.config) == bool(options.workdir) or options.files:
+        raise UserError(
+            "--architecture draws one network and no images; give either --config or "
+            "--workdir, and no FILE."
+        )
+    if options.workdir:
+        folder = RunFolder(options.workdir)
+        config = make_config(folder.read("config"))
+        apply_overrides(config, overrides, flags)
+        if overrides:
+            raise UserError(
+                f"{overrides[0]} would change the network that was trained in "
+                f"{folder.path.name}; leave it out, or give --config for --workdir."
+            )
+        dataset = folder.read("dataset")
+        image_shape = tuple(dataset["image_shape"])
+        return folder.path.name, config, image_shape, len(dataset["class_names"])
+    path, _, variant = options.config.partition(":")
+    name = "_".join(filter(None, (pathlib.Path(path).stem, variant)))
+    config = apply_overrides(load_config_file(options.config), overrides, flags)
+    check_config(config)
+    known = data.known_shape(config.data)
+    if known is None:
+        raise UserError(
+            f"With config.data.source={config.data.source} and config.data.name="
+            f"{config.data.name}, only the data tell the shape of an image and the "
+            "number of classes; start to train with this config, then give "
+            "--workdir=RUN in place of --config."
+        )
+    return name, config, *known
+
+
+def draw_architecture(
+    options: argparse.Namespace, overrides: Sequence[str], flags: Sequence[str]
+) -> None:
+    """Draws the network of a config, or of a run, and prints where the files are."""
+    name, config, image_shape, num_classes = choose_network(options, overrides, flags)
+    # Shapes do not depend on the type of the numbers.
+    model = models.make_model(
+        config.model, num_classes=num_classes, image_shape=image_shape, dtype="float32"
+    )
+    described = architecture.describe_architecture(model, image_shape)
+    num_params = sum(part.num_params for part in described.parts)
+    gflops = 2e-9 * models.count_macs(model, image_shape)
+    figure = architecture_figures.architecture(
+        described,
+        title=f"{name}: {num_params:,} parameters, {gflops:.3g} GFLOPs per image",
+    )
+    stem = "architecture" if options.workdir else f"architecture_{name}"
+    default = RunFolder(options.workdir).figures if options.workdir else pathlib.Path()
+    folder = options.figures or default
+    make_folder(folder, "--figures")
+    for suffix in ("png", "pdf"):
+        print(style.save(figure, folder / f"{stem}.{suffix}"))

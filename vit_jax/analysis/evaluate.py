@@ -1,0 +1,262 @@
+"""Scores of a split: computed, stored in the run, written out."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+from vit_jax import data
+from vit_jax.analysis import page, report
+from vit_jax.analysis.scored import NUM_LISTED, Scored, Scorer
+from vit_jax.data import Dataset
+from vit_jax.errors import UserError, did_you_mean
+from vit_jax.metrics import calibration, classification, human
+from vit_jax.metrics.epochs import EpochMeans, epoch_means
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import Run, stored_scores
+from vit_jax.training import curves
+
+
+def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
+    """(true class, predicted class) of "cat,dog".
+
+    Raises:
+      UserError: these are not two different classes of the dataset.
+    """
+    names = [name.strip() for name in text.split(",")]
+    if len(names) != 2 or names[0] == names[1]:
+        raise UserError(
+            f"--confusion={text} does not name two different classes; give the true "
+            f"and the predicted class, such as "
+            f"--confusion={class_names[0]},{class_names[1]}."
+        )
+    for name in names:
+        if name not in class_names:
+            raise UserError(
+                f"--confusion={text} names the class {name}, which the dataset does "
+                f"not have{did_you_mean(name, class_names)}; give names that stand in "
+                "dataset.json in the run's folder."
+            )
+    return class_names.index(names[0]), class_names.index(names[1])
+
+
+def _read_results(folder: RunFolder) -> dict[str, Any]:
+    return folder.read("results") if folder.has("results") else {}
+
+
+def add_to_results(
+    folder: RunFolder, step: int, scores: dict[str, dict[str, Any]]
+) -> None:
+    """Replaces what was scored, and keeps what was not: a report's numbers."""
+    results = _read_results(folder)
+    place = stored_scores(results, step)
+    for split, new in scores.items():
+        place[split] = {**(place.get(split) or {}), **new}
+    folder.write("results", results)
+
+
+def report_scores(
+    run: Run,
+    scored: Scored,
+    splits: dict[str, data.Dataset],
+    score: Scorer,
+    counts: np.ndarray | None,
+) -> dict[str, Any]:
+    """The scores that only a report has: they need other splits, a clock or people."""
+    records = RunFolder(run.workdir).read_metrics()
+    others = {
+        name: scored if splits[name] is scored.dataset else score(splits[name])
+        for name in ("val", "train")
+        if name in splits
+    }
+    scores = {
+        **compare_splits(scored, others.get("val"), others["train"], records=records),
+        **score.describe_cost(scored.dataset),
+    }
+    if counts is not None:
+        scores["people"] = compare_with_people(scored, counts)
+    return scores
+
+
+def report_folder(folder: RunFolder, step: int, split: str) -> pathlib.Path:
+    """The run's own only for what it is judged by."""
+    if split == "test" and step == _read_results(folder).get("best_step"):
+        return folder.path
+    return folder.path / "reports" / f"{split}-{step}"
+
+
+def write_report(
+    run: Run,
+    scored: dict[str, Scored],
+    scores: dict[str, dict[str, Any]],
+    counts: np.ndarray | None,
+    confusions: Sequence[tuple[int, int]],
+) -> None:
+    """A report of the first split in `scored`; the other one is subset_test.
+
+    `confusions` are pairs of a true and a predicted class to show the images of.
+    """
+    split, *others = scored
+    records = RunFolder(run.workdir).read_metrics()
+    figures = curves.draw_history(records, run.workdir.name)
+    figures |= report.draw_figures(scored[split], scores[split], split)
+    if others:
+        figures |= report.draw_subset_test(*scored.values())
+    if counts is not None:
+        figures["disagreements_with_people"] = report.draw_people(scored[split], counts)
+    for true, predicted in confusions:
+        gallery = report.draw_confusion(scored[split], true, predicted)
+        if not gallery:
+            names = run.class_names
+            print(f"no image of {names[true]} is predicted as {names[predicted]}")
+        figures |= gallery
+    folder = report_folder(RunFolder(run.workdir), run.step, split)
+    for path in (folder / "figures").glob("*.png"):
+        # Of an earlier report, and no longer true.
+        if report.is_optional(path.stem) and path.stem not in figures:
+            path.unlink()
+    path = page.write_report(
+        folder,
+        title=f"{run.workdir.name}: {split} split, step {run.step:,}",
+        scores={**scores[split], **{name: scores[name] for name in others}},
+        config=run.config.to_dict(),
+        figures=figures,
+        tables=report.make_tables(records, scored[split]),
+    )
+    print(f"report: {path}")
+
+
+def train_epochs(records: Sequence[Mapping[str, Any]], key: str) -> EpochMeans:
+    """Means by epoch of what the training steps logged as `key` in metrics.jsonl.
+
+    The batches are augmented, dropout is on, and the parameters change meanwhile. NaN
+    where a value was not finite, which the records hold as None.
+    """
+    logged = [record for record in records if record["split"] == "train"]
+    columns = ([r[k] for r in logged] for k in ("step", "epoch", "seconds", key))
+    return epoch_means(*(np.array(column, float) for column in columns))
+
+
+def logged_train_accuracy(records: Sequence[Mapping[str, Any]]) -> float:
+    """The last epoch's value of `train_epochs`; NaN if none was logged."""
+    values = train_epochs(records, "accuracy").values
+    return float(values[-1]) if len(values) else math.nan
+
+
+def compare_splits(
+    scored: Scored,
+    val: Scored | None,
+    train: Scored,
+    records: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """Scores of a split that need the other splits or the log as well, JSON-ready.
+
+    Args:
+      scored: the split.
+      val, train: the splits to fit the temperature on, and to compare with.
+      records: of metrics.jsonl.
+
+    Returns:
+      calibration: {"before", "after"} temperature scaling fitted on `val` (None: there
+        is none, and the temperature stays 1), and "fitted_on_itself": whether that is
+        this very split, which flatters "after";
+      train_accuracy: without augmentation;
+      generalization_gap: train_accuracy minus this split's;
+      train_accuracy_logged: of the run's last epoch, see `logged_train_accuracy`;
+      generalization_gap_logged: train_accuracy_logged minus this split's accuracy.
+    """
+    temperature = 1.0
+    if val is not None:
+        temperature = calibration.fit_temperature(val.logits, val.dataset.labels)
+    labels = scored.dataset.labels
+    logged = logged_train_accuracy(records)
+    accuracies = {
+        "train_accuracy": train.accuracy,
+        "generalization_gap": train.accuracy - scored.accuracy,
+        "train_accuracy_logged": logged,
+        "generalization_gap_logged": logged - scored.accuracy,
+    }
+    after = calibration.summarize(scored.logits, labels, temperature=temperature)
+    return {
+        "calibration": {
+            "before": calibration.summarize(scored.logits, labels),
+            "after": after,
+            "fitted_on_itself": val is not None and val.dataset is scored.dataset,
+        },
+        **{key: None if math.isnan(x) else x for key, x in accuracies.items()},
+    }
+
+
+def compare_with_people(scored: Scored, counts: np.ndarray) -> dict[str, Any]:
+    """`human.summarize`, and the images on which model and people differ most.
+
+    Returns:
+      Its numbers and "largest_differences", the largest first: index in the split,
+      label, the model's and people's first choice, and the total variation distance of
+      their two distributions.
+    """
+    labels, names = scored.dataset.labels, scored.dataset.class_names
+    indices, distances = human.largest_differences(scored.logits, counts, NUM_LISTED)
+    differences = [
+        {
+            "index": int(index),
+            "label": names[labels[index]],
+            "model": names[scored.logits[index].argmax()],
+            "people": names[counts[index].argmax()],
+            "distance": float(distance),
+        }
+        for index, distance in zip(indices, distances, strict=True)
+    ]
+    summary = human.summarize(scored.logits, labels, counts)
+    return {**summary, "largest_differences": differences}
+
+
+def mirror(dataset: Dataset) -> Dataset:
+    """Every image with left and right exchanged."""
+    return dataclasses.replace(
+        dataset, images=np.ascontiguousarray(dataset.images[:, :, ::-1])
+    )
+
+
+def describe_mean(first: Scored, second: Scored) -> dict[str, float | None]:
+    """accuracy and loss of the mean of two probabilities, such as an image's and its
+    mirror image's.
+
+    Two forward passes, so not to be compared with the score of one.
+    """
+    both = np.stack([first.logits, second.logits]).astype(np.float64)
+    # Log-probabilities are logits, too.
+    mean = Scored(first.dataset, np.logaddexp(*log_softmax(both, axis=-1)))
+    loss = classification.cross_entropy(mean.logits, mean.dataset.labels)
+    scores = {"accuracy": mean.accuracy, "loss": loss}
+    return {key: None if math.isnan(x) else x for key, x in scores.items()}
+
+
+def to_text(scores: Mapping[str, Any]) -> str:
+    """Scores of a split, as results.json holds them, in lines for a terminal."""
+
+    def percent(value: float | None) -> str:
+        return "not known" if value is None else f"{value:.2%}"
+
+    loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
+    first = f"accuracy {percent(scores['accuracy'])}, loss {loss}"
+    if "top_5_accuracy" in scores:
+        first += f", top-5 {percent(scores['top_5_accuracy'])}"
+    width = max(map(len, scores["per_class"]))
+    lines = [
+        f"  {name:<{width}}  {percent(one['accuracy']):>9} of {one['support']:,}"
+        for name, one in scores["per_class"].items()
+    ]
+    worst, least = scores["worst_class"], scores["worst_class_by_accuracy"]
+    lines.append(
+        f"worst class: {least['name']} by accuracy ({percent(least['accuracy'])}), "
+        f"{worst['name']} by F1 ({worst['f1']:.4f})"
+    )
+    if "mirrored" in scores:
+        accuracy = percent(scores["mirrored"]["accuracy"])
+        lines.append(f"averaged with the mirror image: accuracy {accuracy}")
+    return "\n".join((f"{scores['num_examples']:,} images: {first}", *lines))

@@ -1,0 +1,173 @@
+"""Heat maps of what a model looks at, their faithfulness, and the figures of both."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+from matplotlib.figure import Figure
+
+from vit_jax.errors import UserError
+from vit_jax.figures import attention as attention_figures
+from vit_jax.figures import embedding
+from vit_jax.figures import feature_maps as feature_map_figures
+from vit_jax.interpret import attention, faithfulness, gradcam, relevance, weights
+from vit_jax.models import ViT
+from vit_jax.runs.load import Run
+
+Maps = dict[str, Float[np.ndarray, "n rows columns"]]
+Images = UInt8[np.ndarray, "n height width channels"]
+
+# Rows of a figure.
+SHOWN_IMAGES = 6
+
+
+def vit_maps(
+    run: Run,
+    seen: attention.Attention,
+    images: Images,
+    classes: Int[np.ndarray, "n"],
+    *,
+    block: int | None = None,
+    head: int | None = None,
+    head_fusion: str = "mean",
+    discard_ratio: float = 0.0,
+) -> Maps:
+    """Heat maps by name: attention of one block, rollout and relevance.
+
+    Args:
+      classes: that relevance explains.
+      block: whose attention, from 1; None: the last.
+      head: whose attention, from 1; None: the mean of all.
+      head_fusion, discard_ratio: see `attention.rollout_maps`.
+
+    Raises:
+      UserError: no such block or head.
+    """
+    num_blocks, num_heads = seen.weights.shape[1:3]
+    block = num_blocks if block is None else block
+    for name, value, count in (
+        ("block", block, num_blocks),
+        ("head", 1 if head is None else head, num_heads),
+    ):
+        if not 1 <= value <= count:
+            raise UserError(
+                f"--{name} is {value}, but this model has {count}; give 1 to {count}."
+            )
+    of_block = seen.maps()[:, block - 1]
+    name = f"attention, block {block}"
+    if head is None:
+        chosen = of_block.mean(axis=1)
+    else:
+        chosen, name = of_block[:, head - 1], f"{name}, head {head}"
+    return {
+        name: chosen,
+        "rollout": attention.rollout_maps(
+            seen, head_fusion=head_fusion, discard_ratio=discard_ratio
+        ),
+        "relevance": relevance.relevance_maps(run, images, classes, seen),
+    }
+
+
+def explain_vit(
+    run: Run,
+    images: Images,
+    classes: Int[np.ndarray, "n"],
+    picture: UInt8[np.ndarray, "h w c"],
+    caption: str,
+    **map_options: Any,
+) -> tuple[Maps, dict[str, Figure]]:
+    """Heat maps, and the figures that only a ViT has, by file name.
+
+    `picture` and `caption` are those of the first image, the only one whose heads are
+    shown, and `map_options` are those of `vit_maps`.
+    """
+    seen = attention.read_attention(run, images)
+    maps = vit_maps(run, seen, images, classes, **map_options)
+    figures = {
+        "attention_by_head": attention_figures.by_block_and_head(
+            picture,
+            seen.maps()[0],
+            title=f"Attention by block and head\n{caption}",
+        ),
+        "attention_distance": attention_figures.mean_distances(
+            attention.mean_distances(seen, run.model.patch_size),
+            even=float(
+                attention.patch_distances(seen.grid, run.model.patch_size).mean()
+            ),
+        ),
+    }
+    similarity = weights.position_similarity(run)
+    if similarity is not None:
+        figures["position_similarity"] = embedding.position_similarity(similarity)
+    return maps, figures
+
+
+def explain_resnet(
+    run: Run, images: Images, classes: Int[np.ndarray, "n"]
+) -> tuple[Maps, dict[str, Figure]]:
+    """Grad-CAM of the last two stages, and the figure of feature maps, by file name."""
+    last = len(run.model.stage_sizes)
+    maps = {
+        f"Grad-CAM, stage {stage}": gradcam.grad_cam(run, images, classes, stage)
+        for stage in range(max(1, last - 1), last + 1)
+    }
+    features = gradcam.feature_maps(run, images[:1])
+    early = {name: maps[0] for name, maps in list(features.items())[:3]}
+    return maps, {"feature_maps": feature_map_figures.feature_maps(images[0], early)}
+
+
+def explain(
+    run: Run,
+    images: Images,
+    captions: Sequence[str],
+    pictures: Sequence[UInt8[np.ndarray, "h w c"]] | None = None,
+    **map_options: Any,
+) -> tuple[dict[str, dict[str, float]], dict[str, Figure]]:
+    """Faithfulness of each kind of heat map, and all figures by file name.
+
+    Args:
+      run: to explain.
+      images: as the model takes them.
+      captions: of the images.
+      pictures: what the maps of the first images are drawn over, of any size; None: the
+        images themselves.
+      **map_options: those of `vit_maps`; a ResNet has none.
+    """
+    pictures = images if pictures is None else pictures
+    probabilities = run.predict(images, calibrated=True)
+    classes = probabilities.argmax(axis=1)
+    captions = [
+        f"{caption}\n→ {run.class_names[index]} {probability:.0%}"
+        for caption, index, probability in zip(
+            captions, classes, probabilities.max(axis=1), strict=True
+        )
+    ]
+    if isinstance(run.model, ViT):
+        maps, figures = explain_vit(
+            run, images, classes, pictures[0], captions[0], **map_options
+        )
+    else:
+        maps, figures = explain_resnet(run, images, classes)
+    fill = (255 * np.array(run.config.data.mean)).round().astype(np.uint8)
+    predict = functools.partial(run.predict, calibrated=True)
+    curves, scores = faithfulness.compare(predict, images, maps, classes, fill)
+    shown = slice(0, SHOWN_IMAGES)
+    figures["heat_maps"] = attention_figures.overlays(
+        pictures[shown],
+        {name: values[shown] for name, values in maps.items()},
+        captions[shown],
+        title="What the model looks at",
+    )
+    figures["faithfulness"] = attention_figures.deletion_insertion(
+        next(iter(curves.values())).share,
+        {k: faithfulness.mean_and_error(one.deletion) for k, one in curves.items()},
+        {k: faithfulness.mean_and_error(one.insertion) for k, one in curves.items()},
+        title=f"Does the model use what the map marks? ({len(images)} images)",
+    )
+    figures["stem_filters"] = embedding.patch_filters(
+        weights.stem_filters(run),
+        title="Principal components of the first layer's filters",
+    )
+    return scores, figures

@@ -1,0 +1,56 @@
+"""A split with a model's scores."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from vit_jax.analysis import cost
+from vit_jax.data import Dataset
+from vit_jax.metrics import classification
+from vit_jax.parallel import mesh as meshes
+from vit_jax.runs.load import Run
+from vit_jax.training import scoring
+
+# Of the images on which model and people differ.
+NUM_LISTED = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """A split, and the logits [n, classes] that a model gave its images."""
+
+    dataset: Dataset
+    logits: np.ndarray
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the images that are right; NaN where a logit is not finite."""
+        return classification.accuracy(self.logits, self.dataset.labels)
+
+
+class Scorer:
+    """A run's forward pass, compiled once, on the first device alone."""
+
+    def __init__(self, run: Run, batch_size: int):
+        """`batch_size` is config.eval_batch_size."""
+        self._run, self._batch_size = run, batch_size
+        self._mesh = meshes.make_mesh(1)
+        self._eval_step = scoring.make_eval_step(run.model, run.normalize, self._mesh)
+
+    def __call__(self, dataset: Dataset) -> Scored:
+        """A dataset with the run's logits."""
+        logits = scoring.score_split(
+            self._run.variables,
+            dataset.images,
+            eval_step=self._eval_step,
+            batch_size=min(self._batch_size, len(dataset)),
+            mesh=self._mesh,
+        )
+        return Scored(dataset, logits)
+
+    def describe_cost(self, dataset: Dataset) -> dict[str, Any]:
+        """num_params and flops, see `cost.describe_cost`, and the "latency" on images
+        of `dataset`, see `cost.describe_latency`."""
+        latency = cost.describe_latency(self._run, self._eval_step, dataset.images)
+        return {**cost.describe_cost(self._run), "latency": latency}

@@ -1,0 +1,290 @@
+"""Checkpoints of a run: the best and the two newest, saved while training goes on.
+
+Orbax writes to a temporary folder and renames it once it is complete, so whatever kills
+a save leaves the checkpoints before it as they were.
+
+    DIRECTORY/1200/state/_METADATA       names, dtypes, metrics, the caller's metadata
+    DIRECTORY/1200/state/manifest.json   SHA-256 of every file of the state
+    DIRECTORY/1200/state/...             arrays, as a flat dict from name to array
+
+Only arrays and JSON are read, never a pickle, and only into the names, shapes and
+dtypes that the caller expects: a stranger's checkpoint cannot run code.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import pathlib
+import shutil
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import jax
+import orbax.checkpoint as ocp
+
+from vit_jax.errors import UserError
+from vit_jax.parallel import processes
+from vit_jax.runs import disks
+from vit_jax.runs.manifest import differences, named_leaves, verify
+from vit_jax.runs.orbax_manager import (
+    TEMPORARY,
+    HashedStateHandler,
+    make_manager,
+    restore_arrays,
+)
+from vit_jax.runs.ranking import NEVER_BEST, rank
+
+
+class Checkpoints:
+    """The best and the two newest checkpoints of one run.
+
+    Best is the highest accuracy, then the lowest loss, then the earliest step. Without
+    both metrics, or with one that is NaN or infinite, a checkpoint is never the best.
+
+    All are verified when the folder is opened. A damaged one is named in a warning,
+    never restored, and deleted once the next save is complete. With several processes,
+    all make the same calls on a folder that they share, and the first one verifies.
+    """
+
+    def __init__(self, directory: str | os.PathLike, *, read_only: bool = False):
+        """Opens a folder; unless read_only, creates it and removes interrupted saves.
+
+        Raises:
+          UserError: it cannot be written, or every checkpoint in it is damaged.
+        """
+        self._directory = pathlib.Path(directory).absolute()
+        self._read_only = read_only
+        if not read_only:
+            disks.make_folder(self._directory, "--workdir")
+            self._remove_leftovers()
+        self._handler = HashedStateHandler()
+        self._manager = make_manager(
+            self._directory,
+            self._handler,
+            steps_to_keep=self._steps_to_keep,
+            read_only=read_only,
+        )
+        self._ranks: dict[int, tuple[float, float]] = {}
+        self._damage: dict[int, str] = {}
+        self._bytes_needed = 0
+        self._verify()
+
+    def _verify(self) -> None:
+        for step, found_rank, damage in processes.broadcast_from_primary(self._inspect):
+            self._ranks[step] = tuple(found_rank)
+            if damage:
+                self._damage[step] = damage
+        for step, damage in self._damage.items():
+            if processes.is_primary():
+                warnings.warn(f"Checkpoint {step} is damaged: {damage}", stacklevel=3)
+        if self._damage and not self.steps():
+            self._manager.close()
+            raise UserError(
+                f"Every checkpoint in {self._directory} is damaged (the newest: "
+                f"{self._damage[max(self._damage)]}); bring the folder back from a "
+                "copy or start again in an empty workdir."
+            )
+
+    def _inspect(self) -> list[list[Any]]:
+        """[step, rank, damage in words] of each checkpoint."""
+        found = []
+        for step in self._manager.all_steps():
+            found_rank, damage = NEVER_BEST, None
+            try:
+                verify(self._directory / str(step) / "state")
+                saved = self._saved(step).custom_metadata
+                found_rank = rank(saved["accuracy"], saved["loss"])
+            except UserError as error:
+                damage = str(error)
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                damage = f"it is not of a training run: {error!r}"
+            found.append([step, found_rank, damage])
+        return found
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def steps(self) -> list[int]:
+        """Steps of the undamaged checkpoints, ascending, with the one being saved."""
+        return sorted(set(self._manager.all_steps()) - set(self._damage))
+
+    @property
+    def latest_step(self) -> int | None:
+        """The newest undamaged checkpoint; None only where nothing was ever saved."""
+        return max(self.steps(), default=None)
+
+    @property
+    def best_step(self) -> int | None:
+        """The best undamaged checkpoint; None if none has finite metrics."""
+        never = (None, NEVER_BEST)
+        ranked = [step for step in self.steps() if self._ranks.get(step) not in never]
+        return max(ranked, key=self._ranks.__getitem__, default=None)
+
+    def _steps_to_keep(self) -> set[int | None]:
+        # Two of the newest: one to fall back to where the best is the newest, too.
+        return {*self.steps()[-2:], self.best_step}
+
+    def save(
+        self,
+        step: int,
+        state: Any,
+        *,
+        metadata: Mapping[str, Any],
+        accuracy: float | None,
+        loss: float | None,
+    ) -> None:
+        """Starts to save `state`, and returns once its arrays may be donated.
+
+        The first save of a step wins and further ones do nothing: where a step is both
+        evaluated and saved for another reason, save with the metrics first.
+
+        Args:
+          step: not below `latest_step`.
+          state: pytree of arrays, which are saved by name.
+          metadata: what JSON can hold; `restore` returns it.
+          accuracy: 0 to 1, of the evaluation at this step; None if there was none.
+          loss: of the same evaluation.
+
+        Raises:
+          UserError: the disk has no room for this save, or had none for the last one.
+        """
+        if self._read_only:
+            raise ValueError(f"{self._directory} was opened read-only")
+        if step in self.steps():
+            return
+        if step < (self.latest_step or 0):
+            raise ValueError(f"step {step} is below checkpoint {self.latest_step}")
+        custom = {"metadata": metadata, "accuracy": accuracy, "loss": loss}
+        custom = json.loads(json.dumps(custom))  # it is written later: copy it now
+        arrays = named_leaves(state)
+        self.wait()
+        with self._report_full_disk(), jax.transfer_guard("allow"):
+            self._require_space(sum(array.nbytes for array in arrays.values()))
+            if step in self._damage:
+                self._manager.delete(step)
+                del self._damage[step]
+            self._ranks[step] = rank(accuracy, loss)
+            item = ocp.args.StandardSave(arrays, custom_metadata=custom)
+            self._manager.save(step, args=ocp.args.Composite(state=item), force=True)
+
+    def wait(self) -> None:
+        """Blocks until the save in progress is committed.
+
+        Raises:
+          UserError: the disk was full; the checkpoints before it are kept.
+        """
+        with self._report_full_disk():
+            self._manager.wait_until_finished()
+        self._remove_leftovers()
+
+    def close(self) -> None:
+        """Waits for the save in progress, as `wait` does, and stops Orbax's threads."""
+        try:
+            self.wait()
+        finally:
+            self._manager.close()
+
+    def restore(
+        self,
+        which: Literal["latest", "best"] | int,
+        target: Any,
+        *,
+        partial: bool = False,
+    ) -> tuple[Any, dict[str, Any]]:
+        """(state, metadata) of one checkpoint.
+
+        "latest" is the newest undamaged one. A damaged step is refused, and so is
+        "best" while any is damaged, since that one may have been the best.
+
+        Args:
+          which: "latest", "best" or a step.
+          target: pytree of arrays or ShapeDtypeStructs. The arrays go where their
+            shardings say, whatever devices saved them; without one, to one device.
+          partial: the checkpoint may hold more arrays than `target`; they are not read.
+
+        Raises:
+          UserError: no such checkpoint, or a damaged one, or one whose arrays differ
+            from the target's in name, shape or dtype (nothing is cast).
+        """
+        self.wait()
+        step = self._choose(which)
+        saved = self._saved(step)
+        targets, found = named_leaves(target), named_leaves(saved.tree)
+        if partial:
+            found = {name: leaf for name, leaf in found.items() if name in targets}
+        if different := differences(found, targets):
+            raise UserError(
+                f"Checkpoint {step} in {self._directory} does not fit the config: "
+                f"{different}; use the config of that run, or another workdir."
+            )
+        device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+        targets = {
+            name: jax.ShapeDtypeStruct(
+                leaf.shape, leaf.dtype, sharding=leaf.sharding or device
+            )
+            for name, leaf in targets.items()
+        }
+        with jax.transfer_guard("allow"):
+            arrays = restore_arrays(self._directory / str(step) / "state", targets)
+        leaves = [arrays[name] for name in targets]
+        state = jax.tree.unflatten(jax.tree.structure(target), leaves)
+        return state, saved.custom_metadata["metadata"]
+
+    def _choose(self, which: str | int) -> int:
+        damaged = [s for s in self._manager.all_steps() if s in self._damage]
+        if damaged and which in ("best", *damaged):
+            step = damaged[-1] if which == "best" else which
+            raise UserError(
+                f"Checkpoint {step} is damaged ({self._damage[step]})"
+                f"{' and may have been the best' * (which == 'best')}; choose from the "
+                f"intact ones by number: {self.steps()}."
+            )
+        step = {"latest": self.latest_step, "best": self.best_step}.get(which, which)
+        if step not in self.steps():
+            raise UserError(
+                f"{self._directory} has no checkpoint {which!r}; choose from "
+                f"{self.steps()} by number, or train first."
+            )
+        return step
+
+    def _saved(self, step: int) -> Any:
+        """Orbax's description of a checkpoint: shapes, dtypes and JSON, no arrays."""
+        return self._handler.metadata(self._manager.directory / str(step) / "state")
+
+    def _require_space(self, num_bytes: int) -> None:
+        self._bytes_needed = num_bytes + num_bytes // 20 + 2**20  # and what is no array
+        free = processes.broadcast_from_primary(
+            lambda: shutil.disk_usage(self._directory).free
+        )
+        if free < self._bytes_needed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _remove_leftovers(self) -> None:
+        if not self._read_only and jax.process_index() == 0:
+            for folder in self._directory.glob(f"*{TEMPORARY}"):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _report_full_disk(self) -> Iterator[None]:
+        """Clears a failed save, and makes any form of "disk full" a UserError."""
+        try:
+            yield
+        except Exception as error:
+            # Any, of the caller's, Orbax's or TensorStore's threads: whatever failed
+            # leaves an unfinished save, and is raised again unless the disk was full.
+            free = shutil.disk_usage(self._directory).free
+            self._remove_leftovers()
+            self._manager.reload()  # Orbax already forgot what it meant to delete
+            if not disks.is_full(error):
+                raise
+            raise UserError(
+                f"The disk of {self._directory} is full: a checkpoint needs "
+                f"{self._bytes_needed:,} bytes in a few dozen files, and {free:,} "
+                "bytes are free now; make room and rerun the same command (checkpoints "
+                f"kept: {self.steps()})."
+            ) from error

@@ -1,0 +1,248 @@
+"""A run's folder and its small files.
+
+config.json        every setting, with what the model and dataset filled in
+dataset.json       class names, image shape, number of examples in each split
+environment.json   versions, devices and command of the last start, and earlier ones
+metrics.jsonl      one JSON object a line: {"step", "epoch", "split", "loss", ...}
+results.json       the selected checkpoint's scores
+checkpoints/       the best state and the two newest
+figures/           training curves and whatever else was drawn
+report.html        of `evaluate --report`, with its numbers as CSV files
+reports/           those of other splits, checkpoints and image files
+explain.json       of `explain`: how faithful each kind of heat map is
+profile/           of `main --profile`
+tensorboard/       where config.tensorboard is set
+lock.json          the process that trains here, or did so last
+
+Of several processes only the first writes; all of them read.
+"""
+
+import contextlib
+import json
+import math
+import os
+import pathlib
+import platform
+from collections.abc import Iterator
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from vit_jax import models
+from vit_jax.config import flatten, read_saved_config, set_value
+from vit_jax.errors import UserError
+from vit_jax.parallel import processes
+from vit_jax.runs import disks
+from vit_jax.runs.environment import describe_environment
+from vit_jax.runs.lock import lock
+
+_WHERE_DATA_LIE = {"data.archive", "data.dir", "data.download"}
+# Settings that change what is shown or where it runs, never what is learned.
+FREE_SETTINGS = {
+    "checkpoint_every",
+    "eval_batch_size",
+    "log_every",
+    "num_devices",
+    "parameter_overview",
+    "shard_params",
+    "steps_per_dispatch",
+    "tensorboard",
+    "data.placement",
+    *_WHERE_DATA_LIE,
+}
+
+
+class RunFolder:
+    """Paths and small files of one run; `path` is absolute."""
+
+    def __init__(self, workdir: str | os.PathLike):
+        self.path = pathlib.Path(workdir).expanduser().absolute()
+        self.checkpoints = self.path / "checkpoints"
+        self.figures = self.path / "figures"
+        self._metrics = self.path / "metrics.jsonl"
+
+    def create(self) -> None:
+        """Makes the folder and makes sure that it can be written to.
+
+        Raises:
+          UserError: it cannot.
+        """
+        disks.make_folder(self.path, "--workdir")
+        disks.make_folder(self.figures, "--workdir")
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Creates the folder and keeps other trainings out of it.
+
+        The kernel frees the lock when the process ends, however it ends. Of several
+        processes the first one holds it for all.
+
+        Raises:
+          UserError: as `create` does; or another training is going on here; or other
+            processes of this one do not see the same folder.
+        """
+        with contextlib.ExitStack() as stack:
+
+            def enter() -> None:
+                self.create()
+                if processes.is_primary():
+                    stack.enter_context(lock(self.path / "lock.json"))
+
+            processes.run_on_all(enter)
+            owner = processes.broadcast_from_primary(lambda: self.read("lock"))
+            processes.run_on_all(lambda: self._require_shared(owner))
+            yield
+
+    def _require_shared(self, owner: dict[str, Any]) -> None:
+        if not self.has("lock") or self.read("lock") != owner:
+            raise UserError(
+                f"{self.path} on {platform.node()} is not the folder that the first "
+                f"process uses on {owner['host']}; give a --workdir that all share."
+            )
+
+    def require_same(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
+        """Refuses to continue a run of other settings or other data; writes nothing.
+
+        Args:
+          config: complete, as the new start resolved it.
+          dataset: the content dataset.json would get.
+
+        Raises:
+          UserError: names each key that differs with its old and new value.
+        """
+        if not self.has("config"):
+            return
+        saved = read_saved_config(self.read("config"))
+        old, new = _to_compare(saved), _to_compare(config)
+        if self.has("dataset"):
+            old |= {"dataset": self.read("dataset")}
+            new |= {"dataset": _as_json(dataset)}
+        changes = [
+            f"{key}: {old.get(key)!r} -> {new.get(key)!r}"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key) and key not in FREE_SETTINGS
+        ]
+        if changes:
+            raise UserError(
+                f"{self.path} holds a run with other settings ({'; '.join(changes)}); "
+                "give another --workdir, the same settings, or --resume_with_changes."
+            )
+
+    def require_same_start(
+        self, config: ConfigDict, dataset: dict[str, Any], resume_with_changes: bool
+    ) -> None:
+        """Refuses processes of one training that do not agree what it is.
+
+        Raises:
+          UserError: names each key that differs, on all processes.
+        """
+        own = {"--resume_with_changes": resume_with_changes, "dataset": dataset}
+        settings = flatten(_as_json(config.to_dict() | own))
+        processes.require_same(
+            {key: value for key, value in settings if key not in _WHERE_DATA_LIE}
+        )
+
+    def start(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
+        """Writes config.json and dataset.json, adds this start to environment.json."""
+        if not processes.is_primary():
+            return
+        self.write("config", config.to_dict())
+        self.write("dataset", dataset)
+        environment = describe_environment()
+        if self.has("environment"):
+            before = self.read("environment")
+            earlier = before.pop("earlier_starts", [])
+            environment["earlier_starts"] = [*earlier, before]
+        self.write("environment", environment)
+
+    def has(self, name: str) -> bool:
+        """Whether NAME.json is there."""
+        return (self.path / f"{name}.json").exists()
+
+    def read(self, name: str) -> Any:
+        """The content of NAME.json.
+
+        Raises:
+          UserError: the file is missing or is no JSON.
+        """
+        file = self.path / f"{name}.json"
+        try:
+            return json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(
+                f"{self.path} is no run folder: it has no {file.name}; give the "
+                "--workdir of a training run."
+            ) from None
+        except ValueError as error:
+            raise UserError(f"{file} is damaged: {error}.") from None
+
+    def write(self, name: str, content: Any) -> None:
+        """Replaces NAME.json as a whole: a reader sees the old or the new one.
+
+        Raises:
+          UserError: the disk is full or the folder cannot be written to any more.
+        """
+        text = json.dumps(_as_json(content), indent=2) + "\n"
+        self._replace(self.path / f"{name}.json", text)
+
+    def append_metrics(self, record: dict[str, Any]) -> None:
+        """Adds a line to metrics.jsonl; raises as `write` does."""
+        if not processes.is_primary():
+            return
+        line = json.dumps(_as_json(record)) + "\n"
+        with (
+            self._report_failure(self._metrics),
+            self._metrics.open("a", encoding="utf-8") as file,
+        ):
+            file.write(line)
+
+    def _replace(self, file: pathlib.Path, text: str) -> None:
+        if not processes.is_primary():
+            return
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        with self._report_failure(file):
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(file)
+
+    @contextlib.contextmanager
+    def _report_failure(self, file: pathlib.Path) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"{file} cannot be written ({error.strerror}); make room and rerun the "
+                "same command."
+            ) from error
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """The records of metrics.jsonl; lines that were cut off are left out."""
+        records = []
+        if self._metrics.exists():
+            for line in self._metrics.read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(ValueError):
+                    records.append(json.loads(line))
+        return records
+
+    def forget_metrics_after(self, step: int) -> None:
+        """Drops the records of steps that a resumed run will do again."""
+        kept = [r for r in self.read_metrics() if r["step"] <= step]
+        self._replace(self._metrics, "".join(json.dumps(r) + "\n" for r in kept))
+
+
+def _to_compare(config: ConfigDict) -> dict[str, Any]:
+    """Settings by key, as JSON; one that did not exist then has today's default."""
+    config = config.copy_and_resolve_references()
+    for name, value in models.model_settings(config.model).items():
+        set_value(config, f"model.{name}", value)
+    return dict(flatten(_as_json(config.to_dict())))
+
+
+def _as_json(content: Any) -> Any:
+    """What a JSON reader gets back; NaN and infinity, which JSON lacks, become None."""
+    if isinstance(content, dict):
+        return {str(key): _as_json(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_as_json(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content

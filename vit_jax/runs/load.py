@@ -1,0 +1,175 @@
+"""A finished or unfinished run, taken up again, in a notebook for example."""
+
+import dataclasses
+import functools
+import os
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from jaxtyping import Array, Float, UInt8
+from ml_collections import ConfigDict
+
+from vit_jax import augment, models
+from vit_jax.config import read_saved_config
+from vit_jax.data import batches
+from vit_jax.errors import UserError
+from vit_jax.models.backend import compiler_options
+from vit_jax.runs.checkpoint import Checkpoints
+from vit_jax.runs.folder import RunFolder
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A trained model with all that is needed to use it.
+
+    Attributes:
+      workdir: the run's folder.
+      config: the complete settings.
+      model: the linen module; `run.model.apply(run.variables, images, train=False)`
+        takes normalised images.
+      variables: {"params", "batch_stats"}; averaged parameters where EMA was on.
+      step: optimizer steps behind `variables`.
+      class_names: in the order of the labels.
+      image_shape: height, width, channels.
+      temperature: divides the logits for calibrated probabilities (Guo et al., 2017,
+        arXiv:1706.04599, section 4.2), as `evaluate --report` fitted it on the
+        validation split to this checkpoint; 1 where it did not.
+    """
+
+    workdir: pathlib.Path
+    config: ConfigDict
+    model: nn.Module
+    variables: Any
+    step: int
+    class_names: tuple[str, ...]
+    image_shape: tuple[int, int, int]
+    temperature: float = 1.0
+
+    def normalize(
+        self, images: UInt8[Array | np.ndarray, "*b h w c"]
+    ) -> Float[Array, "*b h w c"]:
+        """What the model is fed: images minus mean over deviation of this run."""
+        return augment.normalize(
+            jnp.asarray(images), mean=self.config.data.mean, std=self.config.data.std
+        )
+
+    def check_images(self, images: UInt8[np.ndarray, "n h w c"]) -> None:
+        """Whether the model takes them.
+
+        Raises:
+          UserError: their shape is not the one it was trained on.
+        """
+        if images.shape[1:] != self.image_shape:
+            raise UserError(
+                f"Images of shape {images.shape[1:]} given, but the model in "
+                f"{self.workdir.name} takes {self.image_shape} (height, width, "
+                "channels); resize them, or take a run on such images."
+            )
+
+    @functools.cached_property
+    def _probabilities(self):
+        def probabilities(variables, images, temperature):
+            logits = self.model.apply(variables, self.normalize(images), train=False)
+            return jax.nn.softmax(logits / temperature)
+
+        return jax.jit(probabilities, compiler_options=compiler_options())
+
+    def predict(
+        self,
+        images: UInt8[np.ndarray, "n height width channels"],
+        *,
+        calibrated: bool = False,
+    ) -> Float[np.ndarray, "n classes"]:
+        """Class probabilities; calibrated ones are those at `temperature`.
+
+        Raises:
+          UserError: the images do not have the shape the model was trained on.
+        """
+        self.check_images(images)
+        size = min(self.config.eval_batch_size, len(images))
+        temperature = self.temperature if calibrated else 1.0
+        parts = [
+            np.asarray(
+                self._probabilities(self.variables, images[indices], temperature)
+            )[mask]
+            for indices, mask in batches.eval_batches(len(images), size)
+        ]
+        return np.concatenate(parts)
+
+
+def selected_checkpoint(config: ConfigDict) -> str:
+    """The checkpoint that a run is judged by: "latest" where nothing was selected."""
+    return "latest" if config.data.select_on == "nothing" else "best"
+
+
+def stored_scores(results: dict[str, Any], step: int) -> dict[str, Any]:
+    """The part of results.json, by split, that is about one checkpoint.
+
+    The selected checkpoint's scores stand at its top. What is put into the part is put
+    into `results`.
+    """
+    if step == results.get("best_step"):
+        return results
+    return results.setdefault("other_checkpoints", {}).setdefault(str(step), {})
+
+
+def _stored_temperature(results: dict[str, Any], step: int) -> float:
+    scores = stored_scores(results, step)
+    for split in ("test", "val"):
+        calibration = (scores.get(split) or {}).get("calibration")
+        if calibration and calibration["after"]["temperature"]:
+            return float(calibration["after"]["temperature"])
+    return 1.0
+
+
+def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
+    """Takes up a finished or unfinished run, in a notebook for example.
+
+    Args:
+      workdir: the run's folder.
+      checkpoint: "best" (by validation accuracy; the latest where the config selects
+        on nothing), "latest", or a step that was kept, as a number or as text.
+
+    Raises:
+      UserError: no run there, or no such checkpoint, or it is damaged.
+    """
+    folder = RunFolder(workdir)
+    config = read_saved_config(folder.read("config"))
+    if isinstance(checkpoint, str) and checkpoint.isdecimal():
+        checkpoint = int(checkpoint)
+    dataset = folder.read("dataset")
+    image_shape = tuple(dataset["image_shape"])
+    model = models.make_model(
+        config.model,
+        num_classes=len(dataset["class_names"]),
+        image_shape=image_shape,
+        dtype=config.model.dtype,
+    )
+    init = functools.partial(models.init_variables, model, image_shape=image_shape)
+    variables = {"batch_stats": {}, **jax.eval_shape(init, jax.random.key(0))}
+    # Of a `TrainState`, what its `variables` are; without the optimizer's state.
+    averaged = config.optim.ema_decay > 0
+    target = {
+        "step": jax.ShapeDtypeStruct((), jnp.int32),
+        **({"ema": variables} if averaged else variables),
+    }
+    if checkpoint == "best":
+        checkpoint = selected_checkpoint(config)
+    with Checkpoints(folder.checkpoints, read_only=True) as checkpoints:
+        state, _ = checkpoints.restore(checkpoint, target, partial=True)
+    step = int(state.pop("step"))
+    results = folder.read("results") if folder.has("results") else {}
+    return Run(
+        workdir=folder.path,
+        config=config,
+        model=model,
+        variables=state["ema"] if averaged else state,
+        step=step,
+        class_names=tuple(dataset["class_names"]),
+        image_shape=image_shape,
+        temperature=_stored_temperature(results, step),
+    )

@@ -1,0 +1,53 @@
+"""What a training loop knows besides its state, and what it decides from that."""
+
+import dataclasses
+from typing import Any
+
+from vit_jax.runs.ranking import NEVER_BEST, rank
+from vit_jax.training import optim
+
+
+@dataclasses.dataclass
+class Journal:
+    """Saved as JSON with every checkpoint.
+
+    Attributes:
+      evaluations: {"step", "accuracy", "loss"} of each evaluation on "val", in order.
+      train_seconds: see `TrainLog.seconds`.
+      compile_seconds: wall-clock time of compiling the train steps, over all starts.
+    """
+
+    evaluations: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    train_seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+    def add_evaluation(self, step: int, scores: dict[str, float]) -> bool:
+        """Takes {"accuracy", "loss"} and says whether they are the best so far."""
+        ranks = [rank(e["accuracy"], e["loss"]) for e in self.evaluations]
+        self.evaluations.append({"step": step, **scores})
+        new = rank(scores["accuracy"], scores["loss"])
+        return new > max(ranks, default=NEVER_BEST)
+
+    @property
+    def last_evaluated_step(self) -> int:
+        """-1 before the first evaluation."""
+        return int(self.evaluations[-1]["step"]) if self.evaluations else -1
+
+    def lr_scale(self, config_schedule: Any) -> float:
+        """What the schedule is multiplied with after the evaluations so far."""
+        if config_schedule.name != "plateau":
+            return 1.0
+        return optim.plateau_scale(
+            [evaluation["loss"] for evaluation in self.evaluations],
+            factor=config_schedule.plateau_factor,
+            patience=config_schedule.plateau_patience,
+            min_delta=config_schedule.plateau_min_delta,
+        )
+
+    def should_stop(self, config_early_stopping: Any) -> bool:
+        """Whether the evaluations so far end the training early."""
+        return optim.should_stop(
+            [evaluation["accuracy"] for evaluation in self.evaluations],
+            patience=config_early_stopping.patience,
+            target=config_early_stopping.target,
+        )

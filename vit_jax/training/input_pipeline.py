@@ -1,0 +1,127 @@
+"""The training split on its way to the devices."""
+
+import collections
+import concurrent.futures
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vit_jax.data import Dataset, batches
+from vit_jax.parallel import mesh as meshes
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Dispatches whose batches the host has gathered before they are asked for.
+_AHEAD = 2
+# Most dispatches whose batches are on the device at once: besides those, the one at
+# work and the two that `logs` lets the host hand out before it is done.
+NUM_WAITING = _AHEAD + 3
+
+
+class Feed:
+    """Gives each dispatch its batches, either as indices or as whole images.
+
+    A split that fits lies on every device from the start, and a step picks its images
+    there. Any other stays on the host, in memory or in a memory-mapped file, and its
+    images are copied in time. The order of the images is the same, and so are the bits
+    of the result.
+
+    Attributes:
+      split: (images, labels) on the devices, or None.
+    """
+
+    def __init__(self, train: Dataset, config: ConfigDict, mesh: Mesh):
+        self._train, self._config, self._mesh = train, config, mesh
+        on_device = {
+            "auto": meshes.fits(train.images.nbytes, mesh),
+            "device": True,
+            "host": False,
+        }[config.data.placement]
+        self.split = None
+        if on_device:
+            arrays = (np.asarray(train.images), train.labels)
+            self.split = meshes.put(arrays, meshes.replicated(mesh))
+
+    def batches_at(self, first_step: int, num_steps: int) -> dict[str, np.ndarray]:
+        """Host arrays of `num_steps` batches, with the step as their first axis.
+
+        "indices" and "epochs" int32 [num_steps, b]; without a split on the devices,
+        "images" uint8 [num_steps, b, h, w, c] and "labels" int32 [num_steps, b], too.
+        """
+        num_examples, config = len(self._train), self._config
+        steps = range(first_step, first_step + num_steps)
+        indices = [
+            batches.train_indices(num_examples, config.batch_size, config.seed, step)
+            for step in steps
+        ]
+        epochs = [
+            batches.train_epochs(num_examples, config.batch_size, step)
+            for step in steps
+        ]
+        found = {"indices": np.stack(indices), "epochs": np.stack(epochs)}
+        if self.split is None:
+            found["images"] = self._train.images[found["indices"]]
+            found["labels"] = self._train.labels[found["indices"]]
+        return found
+
+    def shapes(self, num_steps: int) -> dict[str, jax.ShapeDtypeStruct]:
+        """What `stream` yields for `num_steps` steps, without values."""
+        size, image_shape = self._config.batch_size, self._train.images.shape[1:]
+        kinds: dict[str, Any] = {
+            "indices": ((), np.int32),
+            "epochs": ((), np.int32),
+        }
+        if self.split is None:
+            kinds |= {"images": (image_shape, np.uint8), "labels": ((), np.int32)}
+        return {
+            name: jax.ShapeDtypeStruct(
+                (num_steps, size, *shape),
+                dtype,
+                sharding=meshes.split_batches(self._mesh),
+            )
+            for name, (shape, dtype) in kinds.items()
+        }
+
+    def num_bytes(self, num_steps: int) -> int:
+        """Of the batches of `num_steps` steps, over all devices."""
+        shapes = self.shapes(num_steps).values()
+        return sum(shape.size * shape.dtype.itemsize for shape in shapes)
+
+    def stream(
+        self, dispatches: Iterable[tuple[int, int]]
+    ) -> Iterator[tuple[int, dict[str, jax.Array]]]:
+        """(number of steps, their batches on the devices) of each (first, number).
+
+        A thread gathers and copies ahead of what is taken.
+        """
+        sharding = meshes.split_batches(self._mesh)
+
+        def load(dispatch):
+            return dispatch[1], meshes.put(self.batches_at(*dispatch), sharding)
+
+        return prefetch(load, dispatches, _AHEAD)
+
+
+def prefetch(function: Callable[[T], R], items: Iterable[T], depth: int) -> Iterator[R]:
+    """function(item) of each item in order, worked out in a thread up to `depth` ahead.
+
+    An exception in `function` is raised where its result would have been. Flax's
+    `prefetch_to_device` serves pmap only, and Grain keeps the state of an iterator,
+    which this order of the images does without.
+    """
+    with concurrent.futures.ThreadPoolExecutor(1, "prefetch") as pool:
+        ahead: collections.deque[concurrent.futures.Future] = collections.deque()
+        try:
+            for item in items:
+                ahead.append(pool.submit(function, item))
+                if len(ahead) > depth:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,145 @@
+"""Training metrics on their way from the device to a file and a screen."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from vit_jax.errors import UserError
+from vit_jax.parallel import processes
+from vit_jax.runs.folder import RunFolder
+from vit_jax.training.progress import Progress
+
+
+class TrainLog:
+    """Collects the metrics of each step and writes their means, an interval late.
+
+    Asking the device for a number waits until it is there. So an interval is fetched
+    only after a dispatch of the next one, or two, have been handed to the device, which
+    never stands idle. `clu.metric_writers` and `clu.periodic_actions`, which write what
+    they are given at once, need TensorFlow.
+
+    Attributes:
+      seconds: wall-clock time of training so far, without compilation, evaluation and
+        checkpoints.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        progress: Progress,
+        *,
+        batch_size: int,
+        steps_per_epoch: float,
+        seconds: float,
+        write_scalars: Callable[[int, dict[str, float]], None] | None,
+    ):
+        self.seconds = seconds
+        self._folder, self._progress = folder, progress
+        self._batch_size, self._steps_per_epoch = batch_size, steps_per_epoch
+        self._write_scalars = write_scalars
+        self._current: list[tuple[int, Any]] = []
+        self._previous: list[tuple[int, Any]] = []
+        self._mark = time.monotonic()
+
+    def resume_clock(self) -> None:
+        """Training goes on from now."""
+        self._mark = time.monotonic()
+
+    def add(self, step: int, metrics: dict[str, Any]) -> None:
+        """Takes the device's metrics of the dispatch that makes `step` steps done.
+
+        Each is an array with an element for each step. Waits for the dispatch two
+        before: that is ahead enough for the device never to wait, and not so far that
+        signals are answered and progress shown minutes late.
+        """
+        self._current.append((step, metrics))
+        if len(self._current) > 2:
+            jax.block_until_ready(self._current[-3][1])
+        elif len(self._current) == 2:
+            self._write_previous()
+        self._progress.update(step)
+
+    def end_interval(self) -> None:
+        """Closes the interval; it is written one or two dispatches later."""
+        self._write_previous()
+        self._previous, self._current = self._current, []
+
+    def drain(self) -> None:
+        """Writes everything; training stands still until `resume_clock`.
+
+        Raises:
+          UserError: a loss is not finite; names the steps.
+        """
+        self.end_interval()
+        self._write_previous()
+
+    def record(self, record: dict[str, Any]) -> None:
+        """Writes one finished record, of an evaluation for example."""
+        step = record["step"]
+        record = {**record, "epoch": round(step / self._steps_per_epoch, 4)}
+        self._folder.append_metrics(record)
+        if self._write_scalars is not None:
+            split = record["split"]
+            scalars = {
+                f"{split}/{name}": value
+                for name, value in record.items()
+                if name not in ("step", "split")
+            }
+            self._write_scalars(step, scalars)
+
+    def _write_previous(self) -> None:
+        interval, self._previous = self._previous, []
+        if not interval:
+            return
+        parts = jax.device_get([metrics for _, metrics in interval])
+        # Only now is the interval known to be done: the host runs ahead.
+        now = time.monotonic()
+        seconds, self._mark = now - self._mark, now
+        self.seconds += seconds
+        each = {
+            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+        }
+        means = {name: float(values.mean(dtype=float)) for name, values in each.items()}
+        # The rate at the interval's end rather than its mean: it is a setting.
+        means["learning_rate"] = float(each["learning_rate"][-1])
+        num_steps, last = len(each["loss"]), interval[-1][0]
+        first = last - num_steps + 1
+        means["step_seconds"] = seconds / num_steps
+        means["epoch_seconds"] = means["step_seconds"] * self._steps_per_epoch
+        means["images_per_second"] = self._batch_size / means["step_seconds"]
+        record = {"step": last, "split": "train", **means, "seconds": self.seconds}
+        self.record(record)
+        self._progress.metrics(record)
+        # A finite loss with such a gradient has already spoilt the parameters.
+        if not (math.isfinite(means["loss"]) and math.isfinite(means["grad_norm"])):
+            raise UserError(
+                f"The training loss is {means['loss']} and the gradient's norm "
+                f"{means['grad_norm']} in steps {first} to {last}; try a lower "
+                "config.optim.learning_rate, a longer config.schedule.warmup, "
+                "config.optim.clip_norm=1 or config.model.dtype=float32. The "
+                "checkpoints before it are untouched."
+            )
+
+
+def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | None:
+    """A function (step, scalars) that writes TensorBoard files under `path`.
+
+    None on all processes but the first.
+    """
+    if not processes.is_primary():
+        return None
+    # Imported late: it looks for PyTorch, which takes seconds to load where there is
+    # one.
+    from tensorboardX import SummaryWriter
+
+    writer = SummaryWriter(path, flush_secs=1)
+
+    def write_scalars(step: int, scalars: dict[str, float]) -> None:
+        for name, value in scalars.items():
+            writer.add_scalar(name, value, step)
+
+    return write_scalars

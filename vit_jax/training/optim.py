@@ -1,0 +1,206 @@
+"""Learning-rate schedules, optimizers, and who is decayed."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from optax.contrib import MuonDimensionNumbers
+
+from vit_jax.config.durations import to_steps
+from vit_jax.errors import UserError
+
+
+def make_schedule(
+    config_schedule: Any, *, peak: float, total_steps: int, steps_per_epoch: float
+) -> optax.Schedule:
+    """The learning rate as a function of the number of optimizer steps done before.
+
+    Every schedule rises linearly from 0 at step 0 to `peak` at the end of the warm-up
+    (with no warm-up it starts at `peak`). Then, up to `total_steps`:
+
+    - warmup_cosine: half a cosine (Loshchilov & Hutter 2017, eq. 5, without restarts)
+      down to `floor * peak`;
+    - linear: a straight line down to `floor * peak`;
+    - constant and plateau: stays; the plateau's factor comes from `plateau_scale`;
+    - milestones: after each of `milestone_epochs`, the peak times its scale.
+
+    With `update_every` "epoch" every step of an epoch has the rate of its first one, as
+    PyTorch's schedulers do that are stepped once an epoch.
+
+    Raises:
+      UserError: the warm-up is longer than the training, or the milestones are not in
+        order or not as many as their scales.
+    """
+    warmup_steps = to_steps(
+        config_schedule.warmup, steps_per_epoch=steps_per_epoch, total_steps=total_steps
+    )
+    if warmup_steps > total_steps:
+        raise UserError(
+            f"config.schedule.warmup is {config_schedule.warmup!r}, which is "
+            f"{warmup_steps} steps, but the whole training has {total_steps}; shorten "
+            "the warm-up or train longer."
+        )
+    decay_steps, floor = total_steps - warmup_steps, config_schedule.floor
+    if config_schedule.name == "milestones":
+        rest = _milestones(config_schedule, peak, steps_per_epoch, warmup_steps)
+    elif config_schedule.name in ("constant", "plateau") or decay_steps == 0:
+        rest = optax.constant_schedule(peak)
+    elif config_schedule.name == "warmup_cosine":
+        rest = optax.cosine_decay_schedule(peak, decay_steps, alpha=floor)
+    else:
+        rest = optax.linear_schedule(peak, floor * peak, decay_steps)
+    schedule = rest
+    if warmup_steps:
+        warmup = optax.linear_schedule(0.0, peak, warmup_steps)
+        schedule = optax.join_schedules([warmup, rest], [warmup_steps])
+    if config_schedule.update_every == "step":
+        return schedule
+    return lambda step: schedule(
+        jnp.floor(jnp.floor(step / steps_per_epoch) * steps_per_epoch + 0.5)
+    )
+
+
+def _milestones(
+    config_schedule: Any, peak: float, steps_per_epoch: float, warmup_steps: int
+) -> optax.Schedule:
+    epochs = config_schedule.milestone_epochs or ()
+    scales = config_schedule.milestone_scales or ()
+    if not epochs or len(epochs) != len(scales) or list(epochs) != sorted(set(epochs)):
+        raise UserError(
+            f"config.schedule.milestone_epochs is {epochs} and milestone_scales is "
+            f"{scales}, but as many scales as epochs were expected, at least one, and "
+            "the epochs in ascending order."
+        )
+    boundaries = [
+        to_steps(epoch, steps_per_epoch=steps_per_epoch) - warmup_steps
+        for epoch in epochs
+    ]
+    rates = [optax.constant_schedule(peak * scale) for scale in (1.0, *scales)]
+    return optax.join_schedules(rates, boundaries)
+
+
+def plateau_scale(
+    val_losses: Sequence[float], *, factor: float, patience: int, min_delta: float
+) -> float:
+    """What the learning rate is multiplied with after these evaluations.
+
+    After `patience` evaluations in a row without a loss below (1 - min_delta) times the
+    lowest so far the scale is multiplied by `factor`, and the count starts anew.
+
+    The scale is recomputed from the whole history instead of being carried along: a
+    resumed run cannot disagree with an uninterrupted one. A loss that is no number
+    counts as "not lower".
+    """
+    scale, lowest, num_bad = 1.0, math.inf, 0
+    for loss in val_losses:
+        if loss < lowest * (1 - min_delta) or (lowest == math.inf and loss < lowest):
+            lowest, num_bad = loss, 0
+            continue
+        num_bad += 1
+        if num_bad == patience:
+            scale, num_bad = scale * factor, 0
+    return scale
+
+
+def should_stop(
+    val_accuracies: Sequence[float], *, patience: int, target: float | None
+) -> bool:
+    """Whether training ends after these evaluations.
+
+    It ends when the best accuracy reaches `target` (None: never), or when the best is
+    `patience` or more evaluations old (0: never).
+    """
+    if not val_accuracies:
+        return False
+    comparable = [-math.inf if math.isnan(a) else a for a in val_accuracies]
+    if target is not None and max(comparable) >= target:
+        return True
+    age = len(comparable) - 1 - comparable.index(max(comparable))
+    return bool(patience) and age >= patience
+
+
+def decay_mask(params: Any) -> Any:
+    """True for weight matrices and convolutions, False for all other parameters.
+
+    Biases, norm scales, class tokens, registers and position embeddings are no
+    multiplied weights; shrinking them is no regularisation. By this package's
+    convention exactly the decayed leaves are called "kernel".
+    """
+    return jax.tree_util.tree_map_with_path(
+        lambda path, _: path[-1].key == "kernel", params
+    )
+
+
+def muon_dimensions(params: Any) -> Any:
+    """For each leaf, the axes Muon takes as a matrix, or None where AdamW serves.
+
+    Muon (Jordan 2024) takes the matrices inside the blocks: query, key and value each
+    on their own, and the MLP's two. The patch embedding, the head, convolutions and
+    everything that is not a kernel stay with AdamW.
+    """
+
+    def axes(path, leaf):
+        names = [entry.key for entry in path]
+        if names[-1] != "kernel" or not names[0].startswith("block"):
+            return None
+        if names[-2] == "qkv":  # [width, 3, heads, head width]
+            return MuonDimensionNumbers(0, (2, 3))
+        if leaf.ndim == 3:  # attention's output, [heads, head width, width]
+            return MuonDimensionNumbers((0, 1), 2)
+        return MuonDimensionNumbers(0, 1) if leaf.ndim == 2 else None
+
+    return jax.tree_util.tree_map_with_path(axes, params)
+
+
+def _muon_labels(params: Any) -> Any:
+    dimensions = muon_dimensions(params)
+    if not jax.tree.leaves(dimensions):
+        raise UserError(
+            "config.optim.name is muon, but this model has no matrices in blocks; "
+            "use sgd or adamw, or a ViT."
+        )
+    return jax.tree.map(
+        lambda _, axes: "adamw" if axes is None else "muon", params, dimensions
+    )
+
+
+def make_optimizer(
+    config_optim: Any, schedule: optax.Schedule
+) -> optax.GradientTransformation:
+    """Gradient clipping by global norm, then the optimizer with its weight decay.
+
+    adamw and muon decay as Loshchilov & Hutter 2019 do, each step by learning rate
+    times `weight_decay`; sgd adds `weight_decay * parameter` to the gradient, as its
+    classic recipes mean it.
+    """
+    c = config_optim
+    mask = None if c.decay_all else decay_mask
+    adamw = optax.adamw(
+        schedule, c.b1, c.b2, c.eps, weight_decay=c.weight_decay, mask=mask
+    )
+    if c.name == "adamw":
+        core = adamw
+    elif c.name == "adam":
+        core = optax.adam(schedule, c.b1, c.b2, c.eps)
+    elif c.name == "sgd":
+        core = optax.chain(
+            optax.add_decayed_weights(c.weight_decay, mask),
+            optax.sgd(schedule, momentum=c.momentum, nesterov=c.nesterov),
+        )
+    else:
+        ratio = c.muon_learning_rate / c.learning_rate
+        muon = optax.contrib.muon(
+            lambda step: ratio * schedule(step),
+            beta=c.momentum,
+            nesterov=c.nesterov,
+            weight_decay=c.weight_decay,
+            muon_weight_dimension_numbers=muon_dimensions,
+        )
+        # Not muon's own AdamW: that one decays biases and norms, too.
+        core = optax.partition({"muon": muon, "adamw": adamw}, _muon_labels)
+    if c.clip_norm:
+        return optax.chain(optax.clip_by_global_norm(c.clip_norm), core)
+    return core

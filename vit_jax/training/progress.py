@@ -1,0 +1,79 @@
+"""Progress of a long run: a bar on a terminal, plain lines elsewhere."""
+
+import os
+import sys
+import time
+from typing import Any
+
+import tqdm
+
+from vit_jax.parallel import processes
+
+
+def say(text: str) -> None:
+    """Prints to standard output at once; a reader who left (`| head`) is no error.
+
+    Of several processes only the first prints.
+    """
+    if not processes.is_primary():
+        return
+    try:
+        print(text, flush=True)
+    except OSError:
+        # Later lines, and Python's own flush at exit, go nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class Progress:
+    """Shows steps done, the newest metrics and the time left, on standard error.
+
+    A closed pipe or a terminal that goes away ends the display, never the training. Of
+    several processes only the first shows anything.
+    """
+
+    def __init__(self, total_steps: int, first_step: int = 0):
+        self._first, self._total = first_step, total_steps
+        self._start = time.monotonic()
+        self._open = processes.is_primary()
+        self._bar = tqdm.tqdm(
+            total=total_steps,
+            initial=first_step,
+            unit="step",
+            dynamic_ncols=True,
+            disable=not (self._open and sys.stderr.isatty()),
+        )
+
+    def update(self, step: int) -> None:
+        """Optimizer steps done so far."""
+        self._quietly(self._bar.update, step - self._bar.n)
+
+    def metrics(self, values: dict[str, Any]) -> None:
+        """Shows training metrics: step, loss, accuracy, images_per_second."""
+        text = (
+            f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.1%}, "
+            f"{values['images_per_second']:,.0f} images/s"
+        )
+        if not self._bar.disable:
+            self._quietly(self._bar.set_postfix_str, text)
+            return
+        step = values["step"]
+        seconds_per_step = (time.monotonic() - self._start) / (step - self._first)
+        left = tqdm.tqdm.format_interval(seconds_per_step * (self._total - step))
+        self.line(f"step {step}/{self._total}: {text}, {left} left")
+
+    def line(self, text: str | None) -> None:
+        """A line that stays; None: none."""
+        if text is not None:
+            self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
+
+    def close(self) -> None:
+        """Leaves the bar as it stands."""
+        self._quietly(self._bar.close)
+
+    def _quietly(self, call, *args, **kwargs):
+        if not self._open:
+            return
+        try:
+            call(*args, **kwargs)
+        except (OSError, ValueError):  # ValueError: the stream was closed
+            self._open = False
