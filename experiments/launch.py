@@ -27,6 +27,7 @@ from vit_jax.config import (
     check_config,
     flatten,
     load_config_file,
+    read_saved_config,
 )
 from vit_jax.errors import UserError
 from vit_jax.parallel.signals import StopSignals
