@@ -36,7 +36,7 @@ AUGMENTATIONS = {
     "padded crop and flip": {},
     "resized crop and flip": {"crop": "resized"},
     "erasing, zero": NOTHING | {"erase_prob": 0.25},
-    "erasing, noise": NOTHING | {"erase_prob": 0.25, "erase_fill": "noise"},
+    "erasing, noise": NOTHING | {"erase_prob": 0.25, "erase_noise": True},
     "MixUp or CutMix": NOTHING | {"mixup_alpha": 0.2, "cutmix_alpha": 1.0},
     "RandAugment(2, 9)": NOTHING | {"policy": "randaugment"},
     "TrivialAugmentWide": NOTHING | {"policy": "trivialaugment"},

@@ -16,7 +16,7 @@ MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
 EVERYTHING = {
     "policy": "randaugment",
     "erase_prob": 0.5,
-    "erase_fill": "noise",
+    "erase_noise": True,
     "mixup_alpha": 0.8,
     "cutmix_alpha": 1.0,
     "label_smoothing": 0.1,
@@ -107,7 +107,7 @@ def test_every_setting_changes_the_program():
         {"policy": "autoaugment"},
         {"erase_prob": 0.5},
         {"erase_prob": 1.0},
-        {"erase_prob": 1.0, "erase_fill": "noise"},
+        {"erase_prob": 1.0, "erase_noise": True},
         {"mixup_alpha": 1.0},
         {"mixup_alpha": 0.5},
         {"cutmix_alpha": 1.0},

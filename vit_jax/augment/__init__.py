@@ -77,7 +77,7 @@ def _make_image_operations(
         erasing = partial(
             erase.random_erase,
             prob=config.erase_prob,
-            fill=config.erase_fill,
+            fill="noise" if config.erase_noise else config.erase_fill,
             area=config.erase_area,
             ratio=config.erase_ratio,
         )

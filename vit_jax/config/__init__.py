@@ -1,24 +1,24 @@
 """Settings of a run: the table of all, config files, overrides, durations.
 
-settings.py    the table: default, meaning and allowed values of every setting
-fields.py      kinds of settings, each with its check
-files.py       defaults, changed by a config file, changed by the command line
-durations.py   "5 epochs", "300 steps" or "10%" in optimizer steps
+settings.py       the table: default, meaning and allowed values of every setting;
+                  model_settings.py and augment_settings.py are parts of it
+fields.py         kinds of settings, each with its check
+values.py         defaults, assignment and validation
+files.py          config files, and the settings in run folders
+command_line.py   --config.group.name=value, and the list of settings
+durations.py      "5 epochs", "300 steps" or "10%" in optimizer steps
 
-Offers the functions of `files`. Imports `vit_jax.errors` only, and never JAX: a wrong
-setting is refused before anything is compiled.
+Imports `vit_jax.errors` only, and never JAX: a wrong setting is refused before
+anything is compiled.
 """
 
-from vit_jax.config.files import (
-    apply_overrides,
+from vit_jax.config.command_line import apply_overrides, describe_fields
+from vit_jax.config.files import config_files, load_config_file, read_saved_config
+from vit_jax.config.values import (
     check_config,
-    config_files,
     default_config,
-    describe_fields,
     flatten,
-    load_config_file,
     make_config,
-    read_saved_config,
     set_value,
 )
 

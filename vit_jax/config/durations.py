@@ -1,4 +1,4 @@
-"""Durations as people write them, turned into optimizer steps.
+"""Durations in epochs, steps or percent, converted to optimizer steps.
 
 "5 epochs"   5 passes over the training split; fractions are allowed
 "300 steps"  300 optimizer steps
@@ -17,10 +17,10 @@ _PATTERN = re.compile(
 
 
 def parse_duration(value: str | int | float) -> tuple[float, str]:
-    """(number, unit) of a duration; unit is "epochs", "steps" or "%".
+    """The number and the unit, "epochs", "steps" or "%", of a duration.
 
     Raises:
-      UserError: not a duration, negative, not finite, or a fraction of a step.
+      UserError: `value` is no duration, negative, not finite, or a fraction of a step.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         match = None
@@ -44,16 +44,16 @@ def parse_duration(value: str | int | float) -> tuple[float, str]:
 def to_steps(
     value: str | int | float, *, steps_per_epoch: float, total_steps: int | None = None
 ) -> int:
-    """Whole optimizer steps, rounded half up.
+    """A duration in optimizer steps, rounded to the nearest whole number, half up.
 
     Args:
-      value: a duration, see above.
-      steps_per_epoch: training examples over batch size; need not be whole, because
-        batches run on from one pass over the data into the next.
-      total_steps: length of the whole training; needed for percentages only.
+      value: a duration in one of the forms above.
+      steps_per_epoch: number of training examples over batch size. It need not be
+        whole, because a batch may begin in one epoch and end in the next.
+      total_steps: length of the whole training; only percentages need it.
 
     Raises:
-      UserError: `value` is no duration, or a percentage without a whole to refer to.
+      UserError: `value` is no duration, or a percentage although `total_steps` is None.
     """
     number, unit = parse_duration(value)
     if unit == "steps":
@@ -62,7 +62,7 @@ def to_steps(
         return math.floor(number * steps_per_epoch + 0.5)
     if total_steps is None:
         raise UserError(
-            f"{value!r} is a share of the training and cannot be its length; "
+            f"{value!r} is a fraction of the training and cannot be its length; "
             "give epochs or steps."
         )
     return math.floor(number / 100 * total_steps + 0.5)

@@ -1,4 +1,4 @@
-"""What a setting may be: kinds of fields, each with its check."""
+"""Kinds of settings, each with the check and conversion of its values."""
 
 import dataclasses
 import math
@@ -14,10 +14,10 @@ class Field:
     """One setting.
 
     Attributes:
-      default: its value when nobody says otherwise.
-      meaning: what it does, with its unit.
-      allowed: the values it may take, in words, for messages.
-      convert: returns the value in its proper type, or raises ValueError.
+      default: the value that it has unless a config or the command line sets it.
+      meaning: a sentence that says what the setting does, with its unit.
+      allowed: the values that it may take, in words, for messages.
+      convert: returns a value in the type of the setting, or raises ValueError.
     """
 
     default: Any
@@ -27,9 +27,13 @@ class Field:
 
 
 def integer(
-    default: int | None, meaning: str, low: int = 0, optional: bool = False
+    default: int | None,
+    meaning: str,
+    low: int = 0,
+    high: float = math.inf,
+    optional: bool = False,
 ) -> Field:
-    """A whole number of at least `low`; 5.0 counts as one, True does not.
+    """A whole number from `low` to `high`; 5.0 and 1e3 are whole, True is not one.
 
     Here and below, `optional` settings may be None as well.
     """
@@ -37,11 +41,14 @@ def integer(
     def convert(value):
         if value is None and optional:
             return None
-        if isinstance(value, bool) or value != int(value) or value < low:
+        if isinstance(value, bool) or value != int(value):
+            raise ValueError
+        if not low <= value <= high:
             raise ValueError
         return int(value)
 
-    allowed = f"a whole number of at least {low}" + (" or None" if optional else "")
+    span = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
+    allowed = f"a whole number {span}" + (" or None" if optional else "")
     return Field(default, meaning, allowed, convert)
 
 
@@ -53,7 +60,7 @@ def number(
     open_high: bool = False,
     optional: bool = False,
 ) -> Field:
-    """A finite number from `low` to `high`, or to below it if `open_high`."""
+    """A finite number from `low` to `high`, which is excluded if `open_high`."""
 
     def convert(value):
         if value is None and optional:
@@ -64,31 +71,32 @@ def number(
             raise ValueError
         return float(value)
 
-    span = f"at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
+    span = f"of at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
     allowed = f"a number {span}" + (" (not included)" if open_high else "")
     return Field(default, meaning, allowed + (" or None" if optional else ""), convert)
 
 
-def share(
+def fraction(
     default: float | None, meaning: str, below_one: bool = False, optional: bool = False
 ) -> Field:
-    """A number from 0 to 1, or to below 1."""
+    """A number from 0 to 1; 1 is excluded if `below_one`."""
     return number(default, meaning, 0.0, 1.0, below_one, optional)
 
 
-def choice(default: str | None, meaning: str, *options: str | None) -> Field:
-    """One of `options`."""
+def choice(options: Sequence[str | None], meaning: str) -> Field:
+    """One of `options`, the first of which is the default."""
 
     def convert(value):
         if value not in options:
             raise ValueError
         return value
 
-    return Field(default, meaning, "one of " + ", ".join(map(str, options)), convert)
+    allowed = "one of " + ", ".join(map(str, options))
+    return Field(options[0], meaning, allowed, convert)
 
 
 def switch(default: bool | None, meaning: str, optional: bool = False) -> Field:
-    """True or False, and not the numbers 1 and 0."""
+    """True or False; the numbers 1 and 0 are refused."""
 
     def convert(value):
         if not isinstance(value, bool) and not (optional and value is None):
@@ -111,7 +119,7 @@ def text(default: str, meaning: str) -> Field:
 
 
 def duration(default: str, meaning: str) -> Field:
-    """What `durations.parse_duration` takes; stays as it was written."""
+    """A duration that `durations.parse_duration` reads; it is stored as written."""
 
     def convert(value):
         try:
@@ -127,7 +135,7 @@ def duration(default: str, meaning: str) -> Field:
 def numbers(
     default: Sequence[float] | None, meaning: str, above: float = -math.inf
 ) -> Field:
-    """None, or one or more finite numbers above `above`."""
+    """None, or at least one finite number; all are greater than `above`."""
 
     def convert(value):
         if value is None:
@@ -146,7 +154,7 @@ def numbers(
 
 
 def span(default: tuple[float, float], meaning: str, high: float = math.inf) -> Field:
-    """Two finite numbers above 0 and at most `high`, the smaller first."""
+    """An interval: two finite numbers in ascending order, above 0, at most `high`."""
 
     def convert(value):
         low, top = (float(x) for x in value)
@@ -160,7 +168,7 @@ def span(default: tuple[float, float], meaning: str, high: float = math.inf) -> 
 
 
 def integers(default: Sequence[int] | None, meaning: str) -> Field:
-    """None, or whole numbers above 0, as many as one likes."""
+    """None, or a sequence of whole numbers above 0, which may be empty."""
 
     def convert(value):
         if value is None:

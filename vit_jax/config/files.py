@@ -1,98 +1,34 @@
-"""Configs: defaults from `settings`, changed by a file, changed by the command line.
+"""Config files and the settings that run folders keep.
 
-A config file under `configs/` says only what differs from the defaults:
+A config file has a function `get_config()`, or `get_config(variant="...")`, which
+returns `default_config()` with the settings changed that it is about:
 
-    --config=configs/vit_cifar.py --config.model.depth=4 --config.seed=1
+    def get_config():
+        config = default_config()
+        config.model.depth = 4
+        return config
 
-A config of that folder is also known by its name, from any folder: --config=vit_cifar.
-Nothing here touches JAX: a wrong key or value is refused before anything is compiled.
+A file of the folder configs/ is also found by its name, from any folder:
+--config=vit_cifar.
 """
 
-import ast
+import contextlib
 import importlib.util
 import inspect
-import math
 import pathlib
-from collections.abc import Iterator, Sequence
+import traceback
+from collections.abc import Iterator
 from typing import Any
 
 from ml_collections import ConfigDict
 
 import vit_jax
-from vit_jax.config.settings import FIELDS
+from vit_jax.config.values import make_config
 from vit_jax.errors import UserError, did_you_mean
 
 
-def default_config() -> ConfigDict:
-    """The defaults of `FIELDS` as a nested ConfigDict."""
-    tree: dict[str, Any] = {}
-    for key, field in FIELDS.items():
-        *groups, name = key.split(".")
-        node = tree
-        for group in groups:
-            node = node.setdefault(group, {})
-        node[name] = field.default
-    return ConfigDict(tree)
-
-
-def set_value(config: ConfigDict, key: str, value: Any) -> None:
-    """Sets "a.b" to `value` in its proper type.
-
-    Raises:
-      UserError: no such key, or a value it may not have; the message names the key,
-        the value and what is allowed.
-    """
-    if key not in FIELDS:
-        raise UserError(
-            f"There is no setting config.{key}{did_you_mean(key, FIELDS)}; "
-            "`python -m vit_jax.main --list_keys` lists all."
-        )
-    try:
-        value = FIELDS[key].convert(value)
-    except (ValueError, TypeError, OverflowError):
-        raise UserError(
-            f"config.{key} is {value!r}, but must be {FIELDS[key].allowed}."
-        ) from None
-    node = config
-    for group in key.split(".")[:-1]:
-        node = node[group]
-    with node.unlocked(), node.ignore_type():
-        node[key.split(".")[-1]] = value
-
-
-def flatten(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """("a.b", value) of every leaf of a nested mapping."""
-    for name, value in tree.items():
-        if hasattr(value, "items"):
-            yield from flatten(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def make_config(settings: Any) -> ConfigDict:
-    """The defaults, changed by a nested mapping of settings; each value is checked."""
-    config = default_config()
-    for key, value in flatten(settings):
-        set_value(config, key, value)
-    return config
-
-
-def read_saved_config(settings: Any) -> ConfigDict:
-    """`make_config` of a run folder's config.json, of this version or an earlier one.
-
-    Earlier versions had data.validation="test" for what is select_on="test", and said
-    how a model starts by keys that do not matter once it has been trained.
-    """
-    saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
-    if saved.get("data", {}).get("validation") == "test":
-        saved["data"] |= {"validation": 0, "select_on": "test"}
-    for key in ("position_init", "attention_init"):
-        saved.get("model", {}).pop(key, None)
-    return make_config(saved)
-
-
 def config_files() -> dict[str, pathlib.Path]:
-    """The file of each config that comes with this package, by its name."""
+    """The config files that come with this package, by name."""
     package = pathlib.Path(vit_jax.__file__).parent
     # A wheel has the configs inside the package, a checkout has them beside it.
     inside, beside = package / "configs", package.parent / "configs"
@@ -116,102 +52,70 @@ def _find_config_file(name: str) -> pathlib.Path:
 
 
 def load_config_file(path: str) -> ConfigDict:
-    """Runs `get_config()` of a config, or `get_config("variant")`.
+    """Runs `get_config()` of a config file, or `get_config("variant")`.
 
     Args:
-      path: "FILE.py" or "FILE.py:variant"; in place of FILE.py also the name of a
-        config that comes with this package, such as "vit_digits".
+      path: "FILE.py" or "FILE.py:variant". In place of FILE.py it may have the name of
+        a config that comes with this package, such as "vit_digits".
 
     Raises:
-      UserError: no such file, no `get_config` in it, or a setting that is refused.
+      UserError: there is no such file, variant or function, the file's code fails, or
+        it has a setting that is refused.
     """
     name, _, variant = path.partition(":")
-    file = _find_config_file(name)
+    file = _find_config_file(name).resolve()
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with _errors_as_sentences(name, file):
+        spec.loader.exec_module(module)
     if not hasattr(module, "get_config"):
         raise UserError(f"{name} has no function get_config(), which a config needs.")
-    takes_variant = bool(inspect.signature(module.get_config).parameters)
-    if variant and not takes_variant:
+    if variant and not inspect.signature(module.get_config).parameters:
         raise UserError(f"{name} has no variants; write --config={name}.")
-    try:
+    with _errors_as_sentences(name, file, variant):
         settings = module.get_config(variant) if variant else module.get_config()
-    except KeyError as error:
+    if not hasattr(settings, "items"):
         raise UserError(
-            f"{name} has no variant {error.args[0]!r}; its header lists them."
-        ) from None
+            f"get_config() in {name} returns {settings!r}, but must return a config; "
+            "end it with `return config`."
+        )
     return make_config(settings)
 
 
-def apply_overrides(
-    config: ConfigDict, arguments: Sequence[str], flags: Sequence[str] = ()
-) -> ConfigDict:
-    """A copy of `config` with "--config.a.b=value" arguments applied.
-
-    Values are Python literals (0.1, None, (1, 2)), true and false, or plain text.
-    `flags` are the command's other arguments, for "did you mean".
-
-    Raises:
-      UserError: an argument of another form, or a setting that is refused.
-    """
-    config = config.copy_and_resolve_references()
-    rest = list(arguments)
-    while rest:
-        argument = rest.pop(0)
-        if not argument.startswith("--config."):
-            raise UserError(
-                f"Unknown argument {argument}{did_you_mean(argument, flags)}; settings "
-                "are written --config.group.name=value."
-            )
-        key, equals, text = argument.removeprefix("--config.").partition("=")
-        if not equals:
-            if not rest:
-                raise UserError(f"{argument} needs a value: {argument}=VALUE.")
-            text = rest.pop(0)
-        takes_text = key in FIELDS and FIELDS[key].allowed == "text"
-        set_value(config, key, text if takes_text else _parse_value(text))
-    return config
-
-
-def _parse_value(text: str) -> Any:
-    if text.lower() in ("true", "false"):
-        return text.lower() == "true"
+@contextlib.contextmanager
+def _errors_as_sentences(
+    name: str, file: pathlib.Path, variant: str = ""
+) -> Iterator[None]:
     try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return {"nan": math.nan, "inf": math.inf}.get(text.lower(), text)
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if variant and isinstance(error, KeyError) and error.args == (variant,):
+            raise UserError(
+                f"{name} has no variant {variant!r}; its header lists them."
+            ) from None
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+        line = lines[-1] if lines else getattr(error, "lineno", 1)
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(
+            f"{name} fails in line {line} ({reason}); correct the config file."
+        ) from error
 
 
-def check_config(config: ConfigDict) -> None:
-    """Refuses settings that are fine alone and impossible together.
+def read_saved_config(settings: Any) -> ConfigDict:
+    """`make_config` of the config.json of a run folder, of any version of this package.
 
-    Raises:
-      UserError: naming the keys, their values and what is allowed.
+    Older files have data.validation="test" for data.select_on="test", text in
+    augment.erase_fill, and keys of the initialisation that trained models do not need.
     """
-    if config.optim.name == "adam" and config.optim.weight_decay:
-        raise UserError(
-            f"config.optim.weight_decay is {config.optim.weight_decay:g}, but adam has "
-            "none; set it to 0 or config.optim.name=adamw."
-        )
-    if config.augment.randaugment_magnitude > 30:
-        raise UserError(
-            "config.augment.randaugment_magnitude is "
-            f"{config.augment.randaugment_magnitude}, but its 31 bins are 0 to 30."
-        )
-    if config.optim.name == "muon" and not config.optim.learning_rate:
-        raise UserError(
-            "config.optim.learning_rate is 0, but muon's rate is a multiple of it; "
-            "give a rate above 0."
-        )
-    if config.num_steps is None and config.num_epochs == 0:
-        raise UserError("config.num_epochs is 0; give a length above 0, or num_steps.")
-
-
-def describe_fields() -> str:
-    """The table of settings as text."""
-    lines = []
-    for key, field in FIELDS.items():
-        meaning = " ".join(filter(None, (field.meaning, f"({field.allowed})")))
-        lines.append(f"{key} = {field.default!r}\n    {meaning}")
-    return "\n".join(lines)
+    saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
+    if saved.get("data", {}).get("validation") == "test":
+        saved["data"] |= {"validation": 0, "select_on": "test"}
+    fill = saved.get("augment", {}).get("erase_fill")
+    if isinstance(fill, str):
+        saved["augment"] |= {"erase_fill": 0.0, "erase_noise": fill == "noise"}
+    for key in ("position_init", "attention_init"):
+        saved.get("model", {}).pop(key, None)
+    return make_config(saved)

@@ -1,0 +1,78 @@
+"""Settings on the command line: overrides, and the list of all settings.
+
+Overrides look and work as those of `ml_collections.config_flags`, but are parsed here.
+That library parses a value by the type of the default, so that it refuses every field
+whose default is None, "=None" and 1e3 for an integer, and passes 5 for a duration on as
+text. It refuses an override before --config, takes "--config.a.b false" for true, and
+reports an unknown key as an AttributeError. Each of these needs code around it, and
+the ranges in `settings.FIELDS` need this module's check anyway: together more than
+the functions below.
+
+The commands' own flags are parsed by argparse. absl.flags would have one registry for
+all commands of a process, where each has its own --workdir, and knows neither named
+positional arguments nor a metavar; it would save no line.
+"""
+
+import ast
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from vit_jax.config.settings import FIELDS
+from vit_jax.config.values import set_value
+from vit_jax.errors import UserError, did_you_mean
+
+
+def apply_overrides(
+    config: ConfigDict, arguments: Sequence[str], flags: Sequence[str] = ()
+) -> ConfigDict:
+    """A copy of a config, changed by command-line arguments.
+
+    Args:
+      config: stays as it is.
+      arguments: "--config.a.b=VALUE", or "--config.a.b" and "VALUE". A value is a
+        Python literal such as 0.1, None or (1, 2), or true or false, or plain text.
+      flags: the command's other arguments, for "did you mean".
+
+    Raises:
+      UserError: an argument has another form, or a key or value is refused.
+    """
+    config = config.copy_and_resolve_references()
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if not argument.startswith("--config."):
+            raise UserError(
+                f"Unknown argument {argument}{did_you_mean(argument, flags)}; settings "
+                "are written --config.group.name=value."
+            )
+        key, equals, text = argument.removeprefix("--config.").partition("=")
+        if not equals:
+            if not rest:
+                raise UserError(f"{argument} needs a value: {argument}=VALUE.")
+            text = rest.pop(0)
+        takes_text = key in FIELDS and FIELDS[key].allowed == "text"
+        set_value(config, key, text if takes_text else _parse_value(text))
+    return config
+
+
+def _parse_value(text: str) -> Any:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return {"nan": math.nan, "inf": math.inf}.get(text.lower(), text)
+
+
+def describe_fields() -> str:
+    """The table of settings as text: key, default, meaning and allowed values."""
+    wrap = textwrap.TextWrapper(80, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(
+        f"{key} = {field.default!r}\n"
+        + wrap.fill(f"{field.meaning} Allowed: {field.allowed}.")
+        for key, field in FIELDS.items()
+    )
