@@ -17,7 +17,7 @@ LEVELS = [
     {"runs"},
     {"config", "parallel"},
     {"models", "data", "augment", "metrics", "figures"},
-    {"errors"},
+    {"errors", "user_cache"},
 ]
 
 

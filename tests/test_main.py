@@ -46,6 +46,24 @@ def test_mistakes_are_one_sentence_without_a_traceback(arguments, words):
     assert result.stderr.count("\n") == 1 and not result.stdout
 
 
+def test_overrides_may_precede_the_config_and_be_two_arguments(tmp_path):
+    result = run_main(
+        "--config.batch_size", "1e2", "--config.optim.weight_decay=0.1",
+        "--config=vit_digits", "--config.optim.name=adam", f"--workdir={tmp_path}/run",
+    )  # fmt: skip
+    assert result.returncode == 1 and result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: config.optim.weight_decay is 0.1, but adam")
+    assert not (tmp_path / "run").exists()
+
+
+def test_help_is_short_and_helpfull_lists_the_keys():
+    result = run_main("--help")
+    assert result.returncode == 0 and "--workdir" in result.stdout
+    assert "optim.learning_rate" not in result.stdout and "--helpfull" in result.stdout
+    result = run_main("--helpfull")
+    assert result.returncode == 0 and "Peak of the learning rate." in result.stdout
+
+
 def test_the_keys_are_listed_and_a_closed_pipe_is_no_error():
     result = run_main("--list_keys")
     assert result.returncode == 0 and "optim.learning_rate = 0.001" in result.stdout

@@ -1,11 +1,11 @@
-"""The one exception that means "the user can mend this"."""
+"""The exception for mistakes that the user can correct."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """A mistake in a command, a config, a file or a machine that its user can mend.
+    """A problem with a command, config, file or machine that its user can correct.
 
     The message is one sentence that says what was wrong, what was expected and what
     to do. The commands print it without a traceback and exit with status 1.
@@ -13,9 +13,9 @@ class UserError(Exception):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """' (did you mean "x"?)' for the closest of `known`, or '' if none is close.
+    """' (did you mean "x"?)' for the most similar of `known`, or '' if none is.
 
-    Of dotted names the last part is enough: "depth" is close to "model.depth".
+    A dotted name is also found by its last part: "model.depth" by "depth".
     """
     known = list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)

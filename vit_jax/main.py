@@ -1,4 +1,4 @@
-"""Trains what a config file describes.
+"""Trains the model that a config file describes.
 
     python -m vit_jax.main --config=configs/vit_digits.py --workdir=runs/digits
     python -m vit_jax.main --config=configs/vit_cifar.py --workdir=runs/vit \\
@@ -6,9 +6,10 @@
 
 From any folder, --config=vit_digits names a config that comes with this package.
 
-On several hosts, the same command on each, with a workdir that all of them share, and
---distributed under SLURM, Open MPI, Kubernetes or Cloud TPU; elsewhere, on host I of N,
---coordinator_address=FIRST_HOST:PORT --num_processes=N --process_id=I, from 0.
+On several hosts, run the same command on each, with a workdir that all of them share
+and --distributed under SLURM, Open MPI, Kubernetes or Cloud TPU. Elsewhere, host I of
+N, counted from 0, needs --coordinator_address=FIRST_HOST:PORT --num_processes=N
+--process_id=I.
 """
 
 import argparse
@@ -35,9 +36,9 @@ _PROCESS_FLAGS = {
 def _make_parser() -> argparse.ArgumentParser:
     parser = make_parser("vit_jax.main", __doc__, epilog=SETTINGS_EPILOG)
     parser.add_argument(
-        "--config", metavar="CONFIG[:VARIANT]", help="what to train: its file or name"
+        "--config", metavar="CONFIG[:VARIANT]", help="file or name of the config"
     )
-    parser.add_argument("--workdir", metavar="DIR", help="the run's folder")
+    parser.add_argument("--workdir", metavar="DIR", help="folder of the run")
     parser.add_argument(
         "--resume_with_changes",
         action="store_true",
@@ -49,7 +50,10 @@ def _make_parser() -> argparse.ArgumentParser:
         help="record a few dispatches of training in WORKDIR/profile",
     )
     parser.add_argument(
-        "--list_keys", action="store_true", help="print every setting and its default"
+        "--list_keys",
+        "--helpfull",
+        action="store_true",
+        help="print every setting with its default and meaning",
     )
     for name, metavar in _PROCESS_FLAGS.items():
         parser.add_argument(f"--{name}", metavar=metavar, help="see above")
@@ -82,7 +86,7 @@ def main(arguments: Sequence[str]) -> None:
             )
     _start_processes(options)
 
-    # Imported late: a mistake above is reported in a tenth of a second.
+    # Imported late, so that the mistakes above are reported at once.
     from vit_jax.training.progress import say
     from vit_jax.training.train import train_and_evaluate
 

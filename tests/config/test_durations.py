@@ -31,6 +31,6 @@ def test_refuses_what_is_no_duration(value):
         parse_duration(value)
 
 
-def test_length_of_training_cannot_be_a_share_of_itself():
-    with pytest.raises(UserError, match="share"):
+def test_length_of_training_cannot_be_a_fraction_of_itself():
+    with pytest.raises(UserError, match="fraction"):
         to_steps("50%", steps_per_epoch=10)

@@ -203,7 +203,7 @@ except UserError as error:
 
 def test_images_of_many_sizes(tmp_path):
     with pytest.raises(
-        UserError, match=r"have many sizes; set config\.data\.image_size"
+        UserError, match=r"have different sizes; set config\.data\.image_size"
     ):
         from_tfds.load("tiny_pictures/sizes", str(tmp_path))
     splits = from_tfds.load("tiny_pictures/sizes", str(tmp_path), image_size=6)

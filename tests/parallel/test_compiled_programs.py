@@ -1,22 +1,10 @@
-"""Where downloads, decoded images and compiled programs are kept."""
+"""Compiled programs are kept for the next start, and only where that is safe."""
 
 import os
-import pathlib
 import subprocess
 import sys
 
 import pytest
-
-from vit_jax.data.user_cache import cache_folder
-
-
-def test_cache_folder(monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache_folder() == pathlib.Path("/somewhere/vit_jax")
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", "/home/me")
-    assert cache_folder() == pathlib.Path("/home/me/.cache/vit_jax")
-
 
 _PROGRAM = """
 import sys

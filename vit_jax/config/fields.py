@@ -71,8 +71,13 @@ def number(
             raise ValueError
         return float(value)
 
-    span = f"of at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
-    allowed = f"a number {span}" + (" (not included)" if open_high else "")
+    if high < math.inf:
+        allowed = f"a number from {low:g} to {high:g}"
+    elif low > -math.inf:
+        allowed = f"a number of at least {low:g}"
+    else:
+        allowed = "a finite number"
+    allowed += " (not included)" if open_high else ""
     return Field(default, meaning, allowed + (" or None" if optional else ""), convert)
 
 

@@ -1,6 +1,13 @@
-"""Datasets in memory: every source gives the same splits of plain NumPy arrays.
+"""Datasets as NumPy arrays: every source yields splits of the same form.
 
-Imports `vit_jax.errors` only, and never JAX.
+from_tfds.py, from_cifar_files.py, from_folder.py, from_digits.py   the sources
+dataset.py       a labelled set of images, and how it is divided into splits
+batches.py       which examples each step sees
+decoded.py, image_files.py, rows.py    images of folders, in memory or in a file
+download.py, cifar_layouts.py, pickles.py    official files: fetched, checked, read
+permutation.py   random orders that no version of NumPy changes
+
+Imports `vit_jax.errors` and `vit_jax.user_cache` only, and never JAX.
 """
 
 from typing import Any
@@ -29,8 +36,8 @@ __all__ = [
     "normalization",
 ]
 
-# config.data.source: the function that reads its settings and returns the data's own
-# splits.
+# For each config.data.source, a function from the "data" group of the settings to the
+# splits that the data themselves have.
 SOURCES = {
     "tfds": lambda data: from_tfds.load(
         data.name,
@@ -46,22 +53,22 @@ SOURCES = {
     "digits": lambda data: from_digits.load(),
 }
 
-# Settings that only some sources read.
+# The sources that read a setting, where not all of them do.
 _READ_BY = {
     "dir": ("tfds", "cifar_files", "folder"),
     "archive": ("tfds",),
     "image_size": ("tfds", "folder"),
 }
 
-# config.data.name: mean and standard deviation of each channel over the official
-# training split, in units where white is 1.
+# For each config.data.name, mean and standard deviation of each channel over the
+# official training split; white is 1.
 STATISTICS = {
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
     "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
     "cifar100_coarse": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 }
 
-# config.data.name: shape of an image and number of classes.
+# For each config.data.name, the shape of an image and the number of classes.
 _SHAPES = {
     "cifar10": ((32, 32, 3), 10),
     "cifar100": ((32, 32, 3), 100),
@@ -70,9 +77,9 @@ _SHAPES = {
 
 
 def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:
-    """(shape of an image, number of classes) of data that need not be there.
+    """The shape of an image and the number of classes, without reading the data.
 
-    None where only the data themselves tell: folders, and other datasets of TFDS.
+    None for folders and further datasets of TFDS, where only the data say so.
     """
     if config_data.source == "digits":
         return (8, 8, 1), 10
@@ -90,12 +97,12 @@ def load(config_data: Any) -> dict[str, Dataset]:
 
     Args:
       config_data: the "data" group of the settings. With select_on="test" the "val"
-        split is the very object that "test" is; where nothing is held out and nothing
-        selected, there is no "val".
+        split is the same object as "test". With select_on="nothing" and nothing held
+        out there is no "val".
 
     Raises:
-      UserError: an unknown source, data that cannot be read, splits that do not match
-        each other, or a class with too few images to hold out what is asked for.
+      UserError: the source is unknown, the data cannot be read, their splits do not
+        match each other, or a class has too few images for the hold-out.
     """
     if config_data.source not in SOURCES:
         raise UserError(
@@ -107,7 +114,7 @@ def load(config_data: Any) -> dict[str, Dataset]:
         if getattr(config_data, key) and config_data.source not in sources:
             raise UserError(
                 f"config.data.{key} is {getattr(config_data, key)!r}, but the source "
-                f"{config_data.source} does not read it; only {', '.join(sources)} can."
+                f"{config_data.source} does not read it; only {', '.join(sources)} do."
             )
     splits = SOURCES[config_data.source](config_data)
     train = splits["train"]
@@ -132,13 +139,14 @@ def load(config_data: Any) -> dict[str, Dataset]:
 def normalization(
     config_data: Any, train: Dataset
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """(mean, std) of each channel, to normalise images with; in units where white is 1.
+    """Mean and standard deviation of each channel for normalisation; white is 1.
 
     Each is config_data.mean or .std if given, else from `STATISTICS` for a named
     dataset, else computed from all pixels of `train`.
 
     Raises:
-      UserError: not one number for each channel, or a channel is constant.
+      UserError: the settings do not have one number for each channel, or a channel is
+        constant.
     """
     channels = train.images.shape[-1]
     mean, std = config_data.mean, config_data.std
@@ -162,8 +170,8 @@ def normalization(
 
 
 def _measure(train: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    # From counts of the 256 levels: exact, without a float copy, and in one pass over
-    # images that may lie in a file.
+    # Counts of the 256 levels give exact results without a float copy, in one pass over
+    # images that may be in a file.
     levels, channels = np.arange(256), train.images.shape[-1]
     counts = np.zeros((channels, 256), np.int64)
     for start in range(0, len(train), 1024):

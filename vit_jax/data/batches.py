@@ -1,4 +1,4 @@
-"""Which examples a step sees: a pure function, so that no iterator need be saved."""
+"""The examples of each step, by pure functions, so that no iterator is saved."""
 
 import functools
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def _positions(batch_size: int, step: int) -> Int[np.ndarray, "batch_size"]:
 def train_epochs(
     num_examples: int, batch_size: int, step: int
 ) -> Int32[np.ndarray, "batch_size"]:
-    """The pass over the data, from 0, that each example of batch `step` belongs to."""
+    """The epoch, from 0, that each example of batch `step` belongs to."""
     return (_positions(batch_size, step) // num_examples).astype(np.int32)
 
 
@@ -32,13 +32,14 @@ def train_indices(
 ) -> Int32[np.ndarray, "batch_size"]:
     """Indices, 0 to num_examples - 1, of the examples in batch `step` (from 0).
 
-    One permutation follows another without end, a fresh one for each pass, and batch
-    `step` is the slice from step * batch_size on. A batch may therefore begin in one
-    pass and end in the next: every pass holds every example exactly once, and nothing
-    is dropped where the batch size does not divide the number of examples.
+    The order of all epochs is one endless sequence, with a new permutation for each
+    epoch, and batch `step` begins at its position step * batch_size. A batch may
+    therefore begin in one epoch and end in the next: every epoch has every example
+    exactly once, and no example is dropped if the batch size does not divide their
+    number.
 
-    Drawing a permutation (4 ms for 50,000) happens once per pass; the last few are
-    remembered, so that all other steps take some 20 microseconds.
+    A permutation is drawn once per epoch (4 ms for 50,000) and the last few are cached,
+    so all other steps take some 20 microseconds.
     """
     epochs, places = np.divmod(_positions(batch_size, step), num_examples)
     pieces = [
@@ -51,10 +52,10 @@ def train_indices(
 def eval_batches(
     num_examples: int, batch_size: int
 ) -> Iterator[tuple[Int32[np.ndarray, "batch_size"], Bool[np.ndarray, "batch_size"]]]:
-    """Yields (indices, mask) of batches that hold every example once, in order.
+    """Yields (indices, mask) of batches that have every example once, in order.
 
-    All batches have the same size, so that one compiled step serves them all. The last
-    one is filled up with example 0; `mask` is False there, and those must not count.
+    All batches have the same size, so one compiled step serves them all. The last one
+    is padded with example 0; `mask` is False for the padding.
     """
     for start in range(0, num_examples, batch_size):
         indices = np.arange(start, start + batch_size, dtype=np.int32)

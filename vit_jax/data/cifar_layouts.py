@@ -14,11 +14,11 @@ class Layout:
     """The files of one layout.
 
     Attributes:
-      folder: name of the folder they lie in, inside the archive too.
+      folder: name of the folder that holds them, also inside the archive.
       train, test: the files of each split, in order.
-      names: the file with the names of each kind of class. The kinds stand in the order
-        of a record's label bytes and are prefixes: "fine_" has its labels under the key
-        "fine_labels" and its names under "fine_label_names".
+      names: the file with the class names for each kind of label. The kinds are in the
+        order of a record's label bytes. They are prefixes: "fine_" has its labels under
+        the key "fine_labels" and its names under "fine_label_names".
       expected: the MD5 of a python file, or the length in bytes of a binary one.
     """
 
@@ -30,7 +30,7 @@ class Layout:
 
     @property
     def files(self) -> frozenset[str]:
-        """All that is read."""
+        """The names of all files that are read."""
         return frozenset((*self.train, *self.test, *self.names.values()))
 
 

@@ -1,4 +1,4 @@
-"""A labelled set of images, and how one is divided into splits."""
+"""A labelled set of images, and how it is divided into splits."""
 
 import dataclasses
 
@@ -14,20 +14,20 @@ Counts = Int[np.ndarray, "classes"]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images with one class each; checked when it is made.
+    """Images with one class each; the constructor checks them.
 
     Attributes:
       images: uint8 [n, height, width, channels], 0 to 255, with 1 (grey) or 3 (RGB)
-        channels. An array, or `Rows` of one that lies in a file.
+        channels. They are an array, or `Rows` of an array in a file.
       labels: int32 [n], indices into `class_names`.
-      class_names: all different; a class may have no image here.
+      class_names: all different; a class may have no image in this set.
 
     Raises:
-      UserError: an array of another type or shape, no image at all, a label out of
-        range (names the first one), or two classes with one name.
+      UserError: an array has another type or shape, there is no image, a label is out
+        of range (the message names the first one), or two classes share a name.
     """
 
-    # No shapes here: __post_init__ checks them always, and in words.
+    # The annotations have no shapes, because __post_init__ checks them.
     images: np.ndarray | Rows
     labels: np.ndarray
     class_names: tuple[str, ...]
@@ -69,19 +69,19 @@ class Dataset:
 
     @property
     def num_classes(self) -> int:
-        """Named classes, also those without an image here."""
+        """The number of named classes, including those without an image."""
         return len(self.class_names)
 
     def count_classes(self) -> Counts:
-        """How many images each class has."""
+        """The number of images of each class."""
         return np.bincount(self.labels, minlength=self.num_classes)
 
     def select(self, indices: Int[np.ndarray, "m"]) -> "Dataset":
-        """The examples at `indices`, in that order."""
+        """The examples at `indices`, in the order of `indices`."""
         return Dataset(self.images[indices], self.labels[indices], self.class_names)
 
     def part(self, indices: Int[np.ndarray, "m"]) -> "Dataset":
-        """As `select`, but images that lie in a file stay there."""
+        """The same as `select`, except that images in a file are not copied."""
         images = self.images
         if isinstance(images, np.memmap):
             images = Rows(images, np.arange(len(images)))
@@ -93,7 +93,7 @@ class Dataset:
 def _draw(
     dataset: Dataset, takes: list[Counts], *, seed: int, purpose: int
 ) -> list[Dataset]:
-    """Disjoint random parts, in order; part i has takes[i][c] images of class c."""
+    """Disjoint random parts; part i has takes[i][c] images of class c, in order."""
     drawn = [[] for _ in takes]
     for label in range(dataset.num_classes):
         members = np.flatnonzero(dataset.labels == label)
@@ -105,18 +105,18 @@ def _draw(
 
 
 def _in_proportion(counts: Counts, total: int) -> Counts:
-    """`total` shared out in proportion to `counts`, by largest remainders."""
+    """`total` apportioned to the classes by `counts`, with the largest remainders."""
     quotas, remainders = np.divmod(counts * total, counts.sum())
-    # Stable: of two equal remainders the lower class is served first.
-    served = np.argsort(-remainders, kind="stable")[: total - quotas.sum()]
-    quotas[served] += 1
+    # The sort is stable: of two equal remainders the lower class comes first.
+    rounded_up = np.argsort(-remainders, kind="stable")[: total - quotas.sum()]
+    quotas[rounded_up] += 1
     return quotas
 
 
 def split_off_test(dataset: Dataset) -> dict[str, Dataset]:
-    """{"train", "test"} of data in one piece; "test" is a fifth of each class.
+    """Divides data without splits into "train" and "test", a fifth of each class.
 
-    The draw has a fixed seed: no setting moves an image from one split to the other.
+    The seed of the draw is fixed, so no setting moves an image to the other split.
 
     Raises:
       UserError: a class has fewer than two images.
@@ -134,7 +134,7 @@ def split_off_test(dataset: Dataset) -> dict[str, Dataset]:
 
 
 def with_test(splits: dict[str, Dataset]) -> dict[str, Dataset]:
-    """`splits` with a "test": their own, else "val", else a fifth of "train"."""
+    """`splits` with a "test": their own, or else "val", or else a fifth of "train"."""
     if "test" in splits:
         return splits
     if "val" in splits:
@@ -154,20 +154,18 @@ def hold_out(
 ) -> dict[str, Dataset]:
     """The splits of a run: "train", "test", and perhaps "val" and "subset_test".
 
-    "val" and "subset_test" are disjoint random parts of the data's own training split,
-    drawn class by class; "train" is what remains, or a part of it. Examples keep their
-    order. A "val" split that the data bring along is used as it is. Where the test
-    split selects, "val" is that very object.
+    "val" and "subset_test" are disjoint random parts of the training split of the data,
+    drawn class by class; "train" is the rest, or a part of it. Examples keep their
+    order. If the data have a "val" split, it is used unchanged.
 
     Args:
-      splits: the data's own: "train", "test", perhaps "val".
-      validation: images for "val", shared out in proportion to the classes' sizes; 0:
-        none are held out.
-      select_on: "val", "test" or "nothing", as config.data.select_on has it.
-      train_per_class: images of each class to keep in "train"; None: all that remain.
-      val_per_class: images of each class for "val", in place of `validation`.
+      splits: those of the data: "train", "test", perhaps "val".
+      validation: number of images for "val", in proportion to the sizes of the classes.
+      select_on: config.data.select_on; with "test", "val" is the same object as "test".
+      train_per_class: images of each class kept in "train"; None: all that remain.
+      val_per_class: images of each class for "val"; replaces `validation` unless None.
       subset_test_per_class: images of each class for "subset_test"; 0: no such split.
-      seed: of the draws.
+      seed: the seed of the draws.
 
     Raises:
       UserError: a class has too few images, or settings contradict each other.
@@ -175,26 +173,17 @@ def hold_out(
     train, test = splits["train"], splits["test"]
     _check_selection(splits, validation, select_on, val_per_class)
     counts = train.count_classes()
-    # What is held out is drawn first, so that it does not depend on train_per_class.
+    # The hold-out is drawn first, so that it does not depend on train_per_class.
     takes = {
         "val": _val_counts(splits, counts, validation, val_per_class),
         "subset_test": np.full_like(counts, subset_test_per_class),
     }
     rest = counts - sum(takes.values())
-    short = np.flatnonzero(rest < (train_per_class or 1))
-    if short.size:
-        label = short[0]
-        raise UserError(
-            f'The class "{train.class_names[label]}" has {counts[label]} training '
-            f"images, too few for {takes['val'][label]} to validate on, "
-            f"{subset_test_per_class} for the subset test and at least "
-            f"{train_per_class or 1} to train on; lower config.data.validation, "
-            "val_per_class, subset_test_per_class or train_per_class."
-        )
+    _check_rest(train, rest, takes, train_per_class or 1)
     takes["train"] = rest if train_per_class is None else rest * 0 + train_per_class
     takes = {name: take for name, take in takes.items() if take.any()}
     if np.array_equal(takes["train"], counts):
-        parts = {"train": train}  # Nothing is taken away: spare the copy.
+        parts = {"train": train}  # No image is held out, so no copy is needed.
     else:
         drawn = _draw(train, [*takes.values()], seed=seed, purpose=HOLD_OUT)
         parts = dict(zip(takes, drawn, strict=True))
@@ -204,6 +193,22 @@ def hold_out(
     elif "val" in splits or "val" in parts:
         result["val"] = splits.get("val") or parts["val"]
     return {**result, "test": test} | parts
+
+
+def _check_rest(
+    train: Dataset, rest: Counts, takes: dict[str, Counts], needed: int
+) -> None:
+    short = np.flatnonzero(rest < needed)
+    if short.size:
+        label = short[0]
+        val, subset_test = takes["val"][label], takes["subset_test"][label]
+        raise UserError(
+            f'The class "{train.class_names[label]}" has '
+            f"{rest[label] + val + subset_test} training images, too few for {val} to "
+            f"validate on, {subset_test} for the subset test and at least {needed} to "
+            "train on; lower config.data.validation, val_per_class, "
+            "subset_test_per_class or train_per_class."
+        )
 
 
 def _check_selection(
@@ -216,15 +221,15 @@ def _check_selection(
     given = [key for key, value in held_out.items() if value]
     if select_on == "test" and given:
         raise UserError(
-            f"config.data.select_on is test, but config.data.{given[0]} holds "
-            f"{held_out[given[0]]} images out that nothing would use; set "
+            f"config.data.select_on is test, but config.data.{given[0]} holds out "
+            f"{held_out[given[0]]} images, which would not be used; set "
             f"config.data.{given[0]}={'None' if val_per_class else 0}, or "
             "config.data.select_on=val."
         )
     if "val" in splits and val_per_class is not None:
         raise UserError(
-            f"config.data.val_per_class is {val_per_class}, but nothing is held out of "
-            "these data, because they bring their own validation split; set it to None."
+            f"config.data.val_per_class is {val_per_class}, but these data have a "
+            "validation split of their own, so nothing is held out; set it to None."
         )
     if select_on == "val" and not given and "val" not in splits:
         raise UserError(

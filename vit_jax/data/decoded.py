@@ -1,12 +1,13 @@
-"""Many image files in one array, which is a file of its own when it is large.
+"""Many image files in one array, which is kept in a file when it is large.
 
 Arrays above `MAX_MEMORY_BYTES` are written to the user's cache folder and mapped into
-memory from there: the next start maps them at once, and memory holds what is touched.
-An entry, folders/KEY/, has images.npy and index.json; KEY is a hash of the image files'
-names, sizes and times, so that changed files make a new entry. Old ones are left.
+memory from there, so that the next start need not decode again and only the pages that
+are read take memory. An entry, folders/KEY/, has images.npy and index.json. KEY is a
+hash of the names, sizes and times of the image files, so that changed files make a new
+entry; old entries are not removed.
 
-An array_record file would take as much room and would be read record by record; a
-mapped array gives a whole batch in one indexing operation, as one in memory does.
+An array_record file would be as large and would be read record by record, whereas a
+mapped array returns a whole batch in one indexing operation.
 """
 
 import collections
@@ -28,25 +29,25 @@ import PIL
 from tqdm import tqdm
 
 from vit_jax.data.image_files import UnreadableImageError, read_image
-from vit_jax.data.user_cache import cache_folder
 from vit_jax.errors import UserError
+from vit_jax.user_cache import cache_folder
 
 _LOGGER = logging.getLogger(__name__)
 
 MAX_MEMORY_BYTES = 1 << 30
-_BLOCK = 256  # Files handed to the threads at a time: what can wait in memory.
-_VERSION = 1  # Of what an entry holds.
+_BLOCK = 256  # Files that are decoded ahead at most.
+_VERSION = 1  # Version of the form of an entry.
 
 
 @dataclasses.dataclass(frozen=True)
 class Decoded:
-    """The readable ones of some image files.
+    """The readable images among some files.
 
     Attributes:
       images: uint8 [n, height, width, 3]; a read-only memory map if large.
-      kept: for each image the index of its file.
-      modes: how many files were stored in each of Pillow's modes.
-      skipped: why each other file is no readable image.
+      kept: the index of each image's file.
+      modes: the number of files in each of Pillow's modes.
+      skipped: for each unreadable file, a text that says why.
     """
 
     images: np.ndarray
@@ -61,10 +62,10 @@ def decode_files(
     root: pathlib.Path,
     image_size: int | None,
 ) -> Decoded:
-    """All readable image files below `root`, in order, see `image_files.read_image`.
+    """Decodes all readable files below `root`, in order, by `image_files.read_image`.
 
     Raises:
-      UserError: images of different sizes, or one too large; or the disk is full.
+      UserError: images have different sizes, one is too large, or the disk is full.
     """
     entry = cache_folder() / "folders" / _key(files, root, image_size)
     if entry.exists():
@@ -140,7 +141,7 @@ def _write(
     images: Iterator[np.ndarray],
     result: Decoded,
 ) -> None:
-    """Makes the entry; until it is whole it has another name."""
+    """Writes the entry under a temporary name and renames it once it is complete."""
     num_bytes = int(np.prod(shape))
     parent = entry.parent
     temporary = entry.with_name(f".{entry.name}.{os.getpid()}")
@@ -150,11 +151,11 @@ def _write(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         temporary.mkdir(mode=0o700)
         with (temporary / "images.npy").open("wb") as file:
-            # Written and not mapped: a full disk is an error then, not a signal.
+            # A full disk is an error of `write`; with a memory map it is a signal.
             _write_header(file, shape)
             for image in images:
                 file.write(np.ascontiguousarray(image))
-            # NumPy's headers leave room for any number of rows.
+            # NumPy pads its headers so that they have room for any number of rows.
             file.seek(0)
             _write_header(file, (len(result.kept), *shape[1:]))
             file.flush()
@@ -172,14 +173,14 @@ def _write(
             if not entry.exists():  # Else another process was faster.
                 raise
         _LOGGER.warning(
-            "The decoded images of this folder lie in %s (%s bytes); remove it when "
+            "The decoded images of this folder are in %s (%s bytes); remove it when "
             "they are no longer needed.", entry, f"{num_bytes:,}",
         )  # fmt: skip
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         place = parent if parent.exists() else cache_folder().anchor
         raise UserError(
-            f"{parent} cannot take the decoded images ({error.strerror}): they need "
+            f"{parent} cannot hold the decoded images ({error.strerror}): they need "
             f"{num_bytes:,} bytes and {shutil.disk_usage(place).free:,} are free; make "
             "room or set the environment variable XDG_CACHE_HOME to another disk."
         ) from error

@@ -1,6 +1,6 @@
-"""Downloads that end: with a time-out, resumed, checked, and renamed at the end.
+"""Downloads with a time-out, which are resumed and checked by their hash.
 
-The library pooch checks a hash, too, but it begins a broken download again from its
+The library pooch checks a hash, too, but restarts an interrupted download from its
 first byte.
 """
 
@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from vit_jax.errors import UserError
 
-TIMEOUT_SECONDS = 30.0  # To connect, and for each piece of the answer.
+TIMEOUT_SECONDS = 30.0  # Limit for the connection and for each read.
 _PIECE_BYTES = 1 << 18
 
 OFFLINE = (
@@ -27,25 +27,25 @@ OFFLINE = (
 
 
 def file_md5(path: pathlib.Path) -> str:
-    """The file's MD5 in hexadecimal, for telling damage, not attacks."""
+    """The MD5 of a file in hexadecimal, which detects damage but no attack."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, _md5).hexdigest()
 
 
 def _md5():
-    # Some hardened builds of Python refuse MD5 unless told that it guards nothing.
+    # Some hardened builds of Python refuse MD5 where it might be used for security.
     return hashlib.md5(usedforsecurity=False)
 
 
 def fetch(url: str, md5: str, folder: pathlib.Path) -> pathlib.Path:
-    """The file at `url`, downloaded into `folder` unless it is there already.
+    """Downloads the file at `url` into `folder`, unless it is there, and returns it.
 
-    What has arrived of an unfinished download stays in a ".part" file, and the next
-    call goes on from there. The file gets its name only once its MD5 is right.
+    An unfinished download stays in a ".part" file, which the next call continues. The
+    file is renamed once its MD5 is right.
 
     Raises:
-      UserError: the host is down or slow, the connection broke, what came is another
-        file, or the disk does not take it; the message names the ways without internet.
+      UserError: the host is down or slow, the connection is lost, the file is another
+        one, or it cannot be written; the message names the ways without internet.
     """
     target = folder / url.rpartition("/")[2]
     if target.is_file() and file_md5(target) == md5:
@@ -74,7 +74,7 @@ def fetch(url: str, md5: str, folder: pathlib.Path) -> pathlib.Path:
 
 
 def _download(url: str, part: pathlib.Path) -> None:
-    """Appends to `part` what is missing of it."""
+    """Appends the missing rest of the file to `part`."""
     have = part.stat().st_size if part.is_file() else 0
     headers = {"User-Agent": "vit_jax"} | ({"Range": f"bytes={have}-"} if have else {})
     request = urllib.request.Request(url, headers=headers)
@@ -84,13 +84,13 @@ def _download(url: str, part: pathlib.Path) -> None:
         error.close()
         if error.code != 416:
             raise
-        part.unlink()  # No such range: `part` is not the beginning of this file.
+        part.unlink()  # 416, no such range: `part` is not a beginning of this file.
         return _download(url, part)
     with response:
         if response.headers.get_content_maintype() == "text":
             raise OSError("the answer is a text or HTML page, not the file")
         if response.status != 206:
-            have = 0  # The server starts from the beginning, and so does `part`.
+            have = 0  # The server ignores the range and sends the whole file.
         length = response.headers["Content-Length"]
         total = have + int(length) if length else None
         with (
@@ -110,14 +110,14 @@ def _download(url: str, part: pathlib.Path) -> None:
     size = part.stat().st_size
     if total is not None and size < total:
         raise OSError(
-            f"cut off after {size} of {total} bytes; the next run goes on from there"
+            f"cut off after {size} of {total} bytes; the next run continues there"
         )
 
 
 def check_hosts(urls: Iterable[str]) -> None:
     """Raises a UserError unless the hosts of all http(s) `urls` answer in time.
 
-    For downloads by other libraries, such as TFDS's, which tries for minutes.
+    It is called before downloads by TFDS, which would retry for minutes.
     """
     parts = {urllib.parse.urlsplit(url)[:2] for url in urls}
     for scheme, host in sorted(parts):
@@ -137,7 +137,7 @@ def check_hosts(urls: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def requests_time_out() -> Iterator[None]:
-    """Gives downloads by `requests` that set no time-out, such as TFDS's, ours."""
+    """Sets a time-out for downloads by `requests` that have none, such as TFDS's."""
     import requests
 
     adapter = requests.adapters.HTTPAdapter

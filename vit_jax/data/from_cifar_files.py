@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from the official files in a folder, archive or download."""
+"""CIFAR-10 and CIFAR-100 from the official files: a folder, archive or download."""
 
 import dataclasses
 import gzip
@@ -15,10 +15,10 @@ from vit_jax.data.cifar_layouts import ARCHIVE_LENGTHS, OFFICIAL, Layout
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, fetch
 from vit_jax.data.pickles import load_pickle
-from vit_jax.data.user_cache import cache_folder
 from vit_jax.errors import UserError, did_you_mean
+from vit_jax.user_cache import cache_folder
 
-# What config.data.name may be: the dataset, and the kind of label that is learned.
+# For each config.data.name, the dataset and the kind of label that is learned.
 NAMES = {
     "cifar10": ("cifar10", ""),
     "cifar100": ("cifar100", "fine_"),
@@ -30,10 +30,10 @@ _MAX_MEMBER_BYTES = 1 << 28  # The largest official file has 155 MB.
 
 @dataclasses.dataclass(frozen=True)
 class Records:
-    """A CIFAR dataset as its binary layout has it.
+    """A CIFAR dataset in the form of its binary layout.
 
     Attributes:
-      splits: "train" and "test": label bytes, then 3072 pixel bytes by plane, per row.
+      splits: "train" and "test"; each row has label bytes, then 3072 pixel bytes.
       class_names: the names for each kind of label, in the order of the label bytes.
     """
 
@@ -48,11 +48,11 @@ def load(name: str, path: str = "", *, download: bool = True) -> dict[str, Datas
       name: "cifar10", "cifar100" (100 fine classes) or "cifar100_coarse" (20).
       path: the folder with the files, its parent, or a tar archive of it, in the python
         or the binary layout; "": the official archive in the cache folder.
-      download: may that archive be fetched if it is not there yet?
+      download: whether that archive may be downloaded if it is missing.
 
     Raises:
-      UserError: no such name or path, a file missing, cut off or altered (says what was
-        expected and found), or the download failed.
+      UserError: the name or path is unknown, a file is missing, cut off or altered (the
+        message says what was expected and found), or the download failed.
     """
     if name not in NAMES:
         raise UserError(
@@ -79,7 +79,7 @@ def find_archive(dataset: str, download: bool) -> pathlib.Path:
     """The official archive of "cifar10" or "cifar100" in the cache folder.
 
     Raises:
-      UserError: it is not there, and `download` is False or fails.
+      UserError: it is missing, and `download` is False or fails.
     """
     official = OFFICIAL[dataset]
     archive = cache_folder() / official.url.rpartition("/")[2]
@@ -94,7 +94,7 @@ def find_archive(dataset: str, download: bool) -> pathlib.Path:
 
 
 def read_records(path: pathlib.Path, dataset: str) -> Records:
-    """All records of "cifar10" or "cifar100" in a folder or archive, checked.
+    """Reads and checks all records of "cifar10" or "cifar100" in a folder or archive.
 
     Raises:
       UserError: as for `load`.
@@ -139,7 +139,7 @@ def _read_folder(
 def _read_archive(
     path: pathlib.Path, layouts: tuple[Layout, ...]
 ) -> tuple[Layout, dict[str, bytes]]:
-    """Reads the files by their exact names into memory; nothing is written anywhere."""
+    """Reads files by their exact names into memory; no file is extracted to disk."""
     contents = {layout.folder: {} for layout in layouts}
     wanted = {
         f"{lay.folder}/{file}": lay.folder for lay in layouts for file in lay.files
@@ -151,7 +151,7 @@ def _read_archive(
         ):
             for member in tar:
                 name = member.name.removeprefix("./")
-                # isreg: links could lead to any file of this machine.
+                # A link could refer to any file of this machine.
                 if name not in wanted or not member.isreg():
                     continue
                 if member.size > _MAX_MEMBER_BYTES:
@@ -161,14 +161,14 @@ def _read_archive(
                     )
                 content = tar.extractfile(member).read()
                 contents[wanted[name]][name.rpartition("/")[2]] = content
-            while stream.read(1 << 20):  # gzip checks its sum only at the very end.
+            while stream.read(1 << 20):  # gzip checks its sum only at the end.
                 pass
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         lengths = ", ".join(f"{name} {size}" for name, size in ARCHIVE_LENGTHS.items())
         raise UserError(
             f"{path} is no readable archive or is cut off ({error}): it has "
-            f"{path.stat().st_size} bytes, the official archives have {lengths}; fetch "
-            "it again."
+            f"{path.stat().st_size} bytes, the official archives have {lengths}; "
+            "download it again."
         ) from error
     for layout in layouts:
         if contents[layout.folder].keys() == layout.files:

@@ -1,7 +1,6 @@
 """Scikit-learn's handwritten digits: real images that need no download."""
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from vit_jax.data.dataset import Dataset, split_off_test
 
@@ -10,8 +9,11 @@ def load() -> dict[str, Dataset]:
     """1,797 grey images of 8x8 pixels in ten classes; a fixed fifth of each is "test".
 
     From the UCI "Optical Recognition of Handwritten Digits" (Alpaydin and Kaynak 1998).
-    Its 17 levels of grey, 0 to 16, are spread over 0 to 255.
+    The 17 grey levels, 0 to 16, are scaled to 0 to 255.
     """
+    # It takes more than a second to import, which only this source should need.
+    from sklearn.datasets import load_digits
+
     digits = load_digits()
     images = np.rint(digits.images * (255 / 16)).astype(np.uint8)[..., None]
     names = tuple(str(name) for name in digits.target_names)

@@ -1,4 +1,4 @@
-"""Your own images: one folder for each class."""
+"""The user's own images: one folder for each class."""
 
 import collections
 import logging
@@ -15,24 +15,24 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
-    """The splits in a folder, as RGB; classes and files in the order of their names.
+    """The splits in a folder, as RGB, with classes and files sorted by name.
 
         path/train/cat/1.png   path/test/cat/2.png   (test, val or both)
-        path/cat/1.png                               (a fifth of each class is tested)
+        path/cat/1.png                               (a fifth of each class is "test")
 
-    Files that are no images are named and skipped. Grey, palette and transparent images
-    are converted, and how many is said. Names that begin with a dot are left out. A
-    split that is large once decoded lies in a file, see `decoded`.
+    A warning names files that are no images, which are skipped, and the number of grey,
+    palette and transparent images, which are converted. Names that begin with a dot are
+    ignored. A split that is large once decoded is kept in a file, see `decoded`.
 
     Args:
       path: the folder.
-      image_size: side in pixels of the square that every image is resized to; None:
-        they all have one size already.
+      image_size: side in pixels of the square that every image is resized to; None: all
+        images have the same size.
 
     Raises:
-      UserError: no such folder, no classes, an empty class, two classes with one name,
-        splits with different classes, images of different sizes, or one too large; or
-        the disk is full.
+      UserError: the folder is missing or has no classes, a class is empty, two classes
+        share a name, splits have different classes, images have different sizes, one is
+        too large, or the disk is full.
     """
     root = pathlib.Path(path).expanduser()
     if not path or not root.is_dir():
@@ -65,7 +65,7 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
 
 
 def _class_names(folder: pathlib.Path) -> tuple[str, ...]:
-    """Names of the class folders; Unicode and case must tell them apart on any disk."""
+    """Names of the class folders; they must differ by more than case or encoding."""
     entries = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     names = tuple(name for name in entries if not name.startswith("."))
     if not names:

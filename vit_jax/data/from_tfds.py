@@ -1,8 +1,7 @@
-"""Any image-classification dataset of TensorFlow Datasets, by its name.
+"""Image-classification datasets of TensorFlow Datasets (TFDS).
 
-A dataset that is already prepared as array_record is read without TensorFlow. Preparing
-one needs the extra `tfds`, once; CIFAR can be prepared from official files on this
-machine.
+A dataset that is prepared as array_record is read without TensorFlow. Preparing one
+needs the extra `tfds`; CIFAR can be prepared offline from its official files.
 """
 
 import pathlib
@@ -22,7 +21,7 @@ from vit_jax.data.from_cifar_files import find_archive, read_records
 from vit_jax.data.image_files import resize_image
 from vit_jax.errors import UserError, did_you_mean
 
-# TFDS's names of the splits that are read, and ours.
+# The splits that are read: their names in TFDS and in this package.
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
 
@@ -36,22 +35,22 @@ def load(
 ) -> dict[str, Dataset]:
     """The splits of a TFDS dataset, prepared first if need be.
 
-    Examples are ordered by their "id" where they have one. For CIFAR that is the
-    official order: the arrays equal those of `from_cifar_files`. Others keep TFDS's own
-    fixed order. Without a test split, the validation split or else a fifth of each
-    class stands in for it.
+    Examples are sorted by their "id" if they have one. For CIFAR this is the official
+    order, so that the arrays equal those of `from_cifar_files`. Other datasets keep the
+    fixed order of TFDS. Without a test split, the validation split is used for testing,
+    or else a fifth of each class.
 
     Args:
       name: as for `tfds.load`, such as "cifar10" or "imagenet_resized/32x32".
-      data_dir: where prepared datasets lie; "": TFDS's default.
+      data_dir: folder of prepared datasets; "": the default of TFDS.
       archive: folder or archive with the official CIFAR files to prepare from.
-      download: may data be fetched, if the dataset is not prepared yet?
-      image_size: side in pixels of the square that images are resized to; None: they
-        all have one size.
+      download: whether data may be downloaded if the dataset is not prepared.
+      image_size: side in pixels of the square that images are resized to; None: all
+        images have the same size.
 
     Raises:
-      UserError: no such dataset, not one of single labelled 8-bit images, not prepared
-        and no way to prepare it, or images of many sizes without `image_size`.
+      UserError: the dataset is unknown, has no 8-bit images with one label each, cannot
+        be prepared, or has images of different sizes while `image_size` is None.
     """
     builder = _find_prepared(name, data_dir)
     if builder is None:
@@ -110,7 +109,7 @@ def prepare(name: str, data_dir: str, *, archive: str, download: bool) -> Any:
     _hide_accelerators(name)
     builder = tfds.builder(name, data_dir=data_dir or None)
     if dataset in OFFICIAL:
-        # Our own download has a time-out, resumes, and is checked.
+        # `find_archive` downloads with a time-out, resumes, and checks a hash.
         local = pathlib.Path(archive).expanduser() if archive else None
         _prepare_cifar(builder, local or find_archive(dataset, download))
     else:
@@ -133,7 +132,7 @@ def _download_and_prepare(builder: Any) -> None:
 
 
 def _hide_accelerators(name: str) -> None:
-    """Imports TensorFlow, and keeps it from taking the memory that JAX needs."""
+    """Imports TensorFlow without accelerators, whose memory JAX needs."""
     try:
         import importlib_resources  # noqa: F401 (TFDS imports it later)
         import tensorflow as tf
@@ -149,7 +148,7 @@ def _hide_accelerators(name: str) -> None:
 
 
 def _prepare_cifar(builder: Any, path: pathlib.Path) -> None:
-    """Runs TFDS's own preparation on local files, whatever their layout."""
+    """Runs the preparation of TFDS on local files of either layout."""
     records = read_records(path, builder.name)
     layout = OFFICIAL[builder.name].layouts[-1]  # Binary: what TFDS reads.
     with tempfile.TemporaryDirectory() as root:
@@ -161,7 +160,7 @@ def _prepare_cifar(builder: Any, path: pathlib.Path) -> None:
                 part.tofile(folder / file)
         for kind, file in layout.names.items():
             (folder / file).write_text("\n".join(records.class_names[kind]) + "\n")
-        # All that this builder asks of TFDS's download manager is the unpacked folder.
+        # The unpacked folder is all that this builder needs from a download manager.
         manager = types.SimpleNamespace(download_and_extract=lambda url: root)
         split_generators = builder._split_generators
         builder._split_generators = lambda dl_manager: split_generators(manager)
@@ -169,7 +168,7 @@ def _prepare_cifar(builder: Any, path: pathlib.Path) -> None:
 
 
 def _check_features(builder: Any, image_size: int | None) -> tuple[str, str]:
-    """The keys of the image and of its label."""
+    """The keys of the image and of the label in an example."""
     import tensorflow_datasets as tfds
 
     features = builder.info.features
@@ -187,8 +186,8 @@ def _check_features(builder: Any, image_size: int | None) -> tuple[str, str]:
         )
     if None in image.shape and image_size is None:
         raise UserError(
-            f"The images of the TFDS dataset {builder.name} have many sizes; set "
-            "config.data.image_size to the side in pixels they are to be resized to."
+            f"The images of the TFDS dataset {builder.name} have different sizes; set "
+            "config.data.image_size to a side in pixels, to which all are resized."
         )
     return keys
 
@@ -215,8 +214,8 @@ def _read_split(
             "what is missing, or use config.data.source=cifar_files, folder or digits."
         ) from error
     except Exception as error:
-        # The readers of array_record, protocol buffers, images and TensorFlow's own
-        # formats each have their errors for damaged files, with no base in common.
+        # The readers of array_record, protocol buffers, images and TensorFlow's formats
+        # raise different exceptions for damaged files, with no common base class.
         raise UserError(
             f"The prepared TFDS dataset in {builder.data_dir} is damaged ({error}); "
             "delete that folder and run again to prepare it anew."

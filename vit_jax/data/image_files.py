@@ -1,4 +1,4 @@
-"""One image file to one array, for training folders and for prediction alike."""
+"""Reads one image file as an array, for training and for prediction."""
 
 import pathlib
 import threading
@@ -10,39 +10,39 @@ from PIL import Image, ImageOps
 
 from vit_jax.errors import UserError
 
-# 8192 x 8192: above what cameras make, and at most 0.25 GB once decoded.
+# 8192 x 8192 is more than the pixels of most cameras, and 0.25 GB once decoded.
 MAX_PIXELS = 1 << 26
-# Plain raster formats only: the rest of Pillow's readers stay unused.
+# The usual raster formats; other readers of Pillow are not needed.
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
-# Warning filters belong to the whole process, and files are read by many threads.
+# Many threads read files, and warning filters are shared by the whole process.
 _OPENING = threading.Lock()
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
 
 
 class UnreadableImageError(Exception):
-    """A file that is no image, or a damaged one; the caller names and skips it."""
+    """A file is no image or is damaged; the caller reports and skips it."""
 
 
 def read_image(
     path: pathlib.Path, image_size: int | None = None
 ) -> tuple[UInt8[np.ndarray, "height width 3"], str]:
-    """The first frame of an image file as RGB, and the mode it was stored in.
+    """The first frame of an image file as RGB, and the mode of the file in Pillow.
 
-    Turned upright by its EXIF orientation. Grey, palette and CMYK images become RGB, 16
-    bits become 8, and transparent parts are laid on white.
+    The EXIF orientation is applied. Grey, palette and CMYK images are converted to RGB
+    and 16 bits to 8, and transparent parts become white.
 
     Args:
       path: a PNG, JPEG, WebP, BMP, GIF, TIFF or PPM file.
       image_size: side in pixels of the square it is resized to, whatever its shape;
-        None: as it is.
+        None: it is not resized.
 
     Raises:
-      UnreadableImageError: no such image, or it is cut off.
-      UserError: more than MAX_PIXELS pixels; they are not decoded.
+      UnreadableImageError: the file is missing, no image, or cut off.
+      UserError: the image has more than MAX_PIXELS pixels and is not decoded.
     """
     try:
         with _OPENING, warnings.catch_warnings():
-            # Pillow's own, milder cap, which only warns; ours is checked below.
+            # Pillow only warns above its own limit; MAX_PIXELS is checked below.
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(path, formats=_FORMATS)
         with image:
@@ -62,7 +62,7 @@ def read_image(
 def resize_image(
     image: UInt8[np.ndarray, "height width channels"], image_size: int
 ) -> UInt8[np.ndarray, "image_size image_size channels"]:
-    """Resizes to a square as `read_image` does: bilinear, with antialiasing."""
+    """Resizes to a square, bilinearly with antialiasing, as `read_image` does."""
     if image.shape[:2] == (image_size, image_size):
         return image
     resized = Image.fromarray(image.squeeze(-1) if image.shape[-1] == 1 else image)

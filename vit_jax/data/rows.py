@@ -1,4 +1,4 @@
-"""A part of a large array that is never copied as a whole."""
+"""Rows of a large array that are copied only where they are read."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from jaxtyping import Int
 
 
 class Rows:
-    """Some rows of an array, in a given order, read when they are asked for.
+    """Some rows of an array, in a given order, which are read on indexing.
 
-    Takes the place of an array that only has its rows looked up: `rows[indices]`,
-    `rows[10:20]`, `rows[3]`. `np.asarray(rows)` reads and copies all. NumPy itself has
-    no such view: indexing a memory map with an array reads and copies those rows.
+    It supports what an array does on its first axis: `rows[indices]`, `rows[10:20]` and
+    `rows[3]`. `np.asarray(rows)` reads and copies all rows. NumPy has no such view:
+    indexing a memory map with an array reads and copies those rows at once.
     """
 
     def __init__(self, array: np.ndarray, indices: Int[np.ndarray, "n"]):
@@ -33,9 +33,9 @@ class Rows:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise ValueError("Rows are no array until they are copied")
+            raise ValueError("Rows cannot become an array without a copy")
         return np.asarray(self[:], dtype)
 
     def part(self, indices: Int[np.ndarray, "m"]) -> "Rows":
-        """Rows of these rows."""
+        """A part of these rows, without reading them."""
         return Rows(self._array, self._indices[indices])

@@ -1,4 +1,4 @@
-"""How every command begins and ends: its arguments, its complaints, its exit status."""
+"""The start and the end of every command: argument parser, messages, exit status."""
 
 import argparse
 import contextlib
@@ -15,7 +15,10 @@ from vit_jax.parallel.compiled_programs import keep_compiled_programs
 from vit_jax.parallel.host_memory import keep_freed_memory
 from vit_jax.parallel.signals import Interrupted
 
-SETTINGS_EPILOG = "Settings: --config.group.name=value, any number of them."
+SETTINGS_EPILOG = (
+    "Any number of settings may follow as --config.group.name=value; `python -m "
+    "vit_jax.main --helpfull` lists them all."
+)
 
 
 def make_parser(
@@ -24,9 +27,9 @@ def make_parser(
     """A parser whose --help shows a module's docstring as it is written.
 
     Args:
-      name: of the module, as after `python -m`.
-      doc: its docstring.
-      epilog: what --help says last.
+      name: the name of the module, as after `python -m`.
+      doc: the docstring of the module.
+      epilog: the last lines of --help.
     """
     script = os.path.basename(sys.argv[0])
     return argparse.ArgumentParser(
@@ -34,12 +37,12 @@ def make_parser(
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,
-        allow_abbrev=False,  # a slip is told, not guessed at
+        allow_abbrev=False,  # a misspelt flag is reported instead of guessed
     )
 
 
-def _complain(text: str) -> None:
-    # A reader of standard error who left changes neither the work nor its status.
+def _report(text: str) -> None:
+    # A closed standard error changes neither the work nor its exit status.
     with contextlib.suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
 
@@ -47,38 +50,38 @@ def _complain(text: str) -> None:
 def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     """Calls `main` with the command line's arguments and exits.
 
-    Status 0, or what `main` returns; 1 after a user's mistake, which is printed as one
-    sentence; 128 + signal after an interruption, as shells report it. Warnings are
-    printed as sentences, too.
+    The exit status is 0 or what `main` returns, 1 after a UserError, which is printed
+    as one sentence, or 128 + the signal's number after an interruption, as shells have
+    it. Warnings are printed as sentences, too.
     """
-    warnings.showwarning = lambda text, *_: _complain(f"warning: {text}")
+    warnings.showwarning = lambda text, *_: _report(f"warning: {text}")
     keep_compiled_programs()
     keep_freed_memory()
     try:
         status = main(sys.argv[1:]) or 0
         sys.stdout.flush()
     except UserError as error:
-        _complain(f"error: {error}")
+        _report(f"error: {error}")
         status = 1
     except Interrupted as interruption:
-        _complain(str(interruption))
+        _report(str(interruption))
         status = interruption.exit_status
     except KeyboardInterrupt:
-        _complain("interrupted before there was anything to save")
+        _report("interrupted before there was anything to save")
         status = 130
     except BrokenPipeError:
-        # The reader left (`| head`). Python would complain again while it flushes
-        # standard output at exit.
+        # The reader has ended (`| head`). Python would report that once more when it
+        # flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except Exception:
-        # Of several processes each has to leave by itself, whatever went wrong: at
-        # Python's own exit JAX would wait for the others.
+        # After any exception, each of several processes has to leave by itself: at a
+        # normal exit of Python, JAX would wait for the others.
         if not distributed.is_started():
             raise
-        # Where another process went away, `distributed` ends this one meanwhile.
+        # If another process has died, `distributed` ends this one during the wait.
         time.sleep(1)
-        _complain(traceback.format_exc())
+        _report(traceback.format_exc())
         status = 1
     distributed.leave(status)
     sys.exit(status)

@@ -5,14 +5,7 @@ import pathlib
 import sys
 import warnings
 
-
-def cache_folder() -> pathlib.Path:
-    """$XDG_CACHE_HOME/vit_jax or ~/.cache/vit_jax.
-
-    The library platformdirs gives the same folder on Linux and is not needed for that.
-    """
-    root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
-    return pathlib.Path(root) / "vit_jax"
+from vit_jax.user_cache import cache_folder
 
 
 def compiled_folder() -> pathlib.Path:

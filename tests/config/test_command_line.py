@@ -1,0 +1,101 @@
+"""Settings on the command line, in every form, and the sentences of refusals."""
+
+import pytest
+
+from vit_jax.config import apply_overrides, default_config, describe_fields
+from vit_jax.config.settings import FIELDS
+from vit_jax.errors import UserError
+
+
+@pytest.mark.parametrize(
+    "argument, words",
+    [
+        (
+            "--config.model.depht=3",
+            ['did you mean "model.depth"', "config.model.depht"],
+        ),
+        ("--config.modle.depth=3", ['did you mean "model.depth"']),
+        ("--config.depth=3", ['did you mean "model.depth"']),
+        ("--config.optim.learning_rate=nan", ["optim.learning_rate", "nan", "number"]),
+        ("--config.model.depth=0", ["model.depth", "0", "at least 1"]),
+        ("--config.augment.randaugment_magnitude=31", ["31", "from 0 to 30"]),
+        ("--config.model.depth=2.5", ["model.depth", "2.5", "whole"]),
+        ("--config.model.depth=True", ["model.depth", "True"]),
+        ("--config.model.dropout=1.5", ["model.dropout", "1.5", "0 to 1"]),
+        ("--config.model.qkv_bias=1", ["model.qkv_bias", "True or False"]),
+        ("--config.optim.name=adamm", ["optim.name", "adamm", "sgd"]),
+        ("--config.schedule.warmup=soon", ["schedule.warmup", "epochs"]),
+        ("--config.data.validation=test", ["data.validation", "whole number"]),
+        ("--config.data.select_on=tset", ["data.select_on", "one of val, test"]),
+        ("--config.data.std=(0.1,0,0.1)", ["data.std", "above 0"]),
+        ("--config.model.stem_channels=64", ["stem_channels", "list"]),
+        ("--config.model.depth", ["needs a value"]),
+        ("--config.data.mean=555", ["data.mean", "list"]),
+        ("--config.seed={[]:1}", ["config.seed", "whole number"]),
+        ("--config.augment.erase_area=(0.5, 0.1)", ["erase_area", "smaller first"]),
+        ("--config.augment.erase_area=(0.5, 2)", ["erase_area", "at most 1"]),
+        ("--config.augment.erase_fill=red", ["erase_fill", "a finite number"]),
+        ("--cofnig.model.depth=3", ["Unknown argument"]),
+    ],
+)
+def test_refusals_name_key_value_and_what_is_allowed(argument, words):
+    with pytest.raises(UserError) as refusal:
+        apply_overrides(default_config(), [argument])
+    for word in words:
+        assert word in str(refusal.value)
+
+
+def test_overrides_have_their_proper_type_and_leave_the_original_alone():
+    config = default_config()
+    arguments = [
+        "--config.num_epochs=3",
+        "--config.model.qkv_bias=false",
+        "--config.data.mean=[0.5,0.5,0.5]",
+        "--config.optim.weight_decay=1e-4",
+        "--config.model.width",
+        "64",
+        "--config.schedule.warmup=10%",
+        "--config.model.depth=None",
+        "--config.data.dir=2024",
+    ]
+    changed = apply_overrides(config, arguments)
+    assert type(changed.num_epochs) is float and changed.num_epochs == 3
+    assert changed.model.qkv_bias is False
+    assert changed.data.mean == (0.5, 0.5, 0.5)
+    assert changed.optim.weight_decay == 1e-4
+    assert changed.model.width == 64 and changed.model.depth is None
+    assert changed.schedule.warmup == "10%" and changed.data.dir == "2024"
+    assert config.to_dict() == default_config().to_dict()
+
+
+@pytest.mark.parametrize(
+    "key, text, expected",
+    [
+        ("num_steps", "1e3", 1000),  # a field whose default is None
+        ("batch_size", "1e3", 1000),
+        ("num_steps", "None", None),
+        ("data.image_size", "None", None),
+        ("schedule.warmup", "5", 5),  # a duration in epochs
+        ("tensorboard", "true", True),
+        ("tensorboard", "False", False),
+        ("data.mean", "(0.1, 0.2, 0.3)", (0.1, 0.2, 0.3)),
+        ("model.stem_channels", "[64, 128]", (64, 128)),
+        ("augment.erase_area", "0.1,0.5", (0.1, 0.5)),
+        ("augment.erase_fill", "-1", -1.0),
+    ],
+)
+@pytest.mark.parametrize("num_arguments", [1, 2])
+def test_values_in_one_argument_and_in_two(key, text, expected, num_arguments):
+    argument = f"--config.{key}"
+    arguments = [f"{argument}={text}"] if num_arguments == 1 else [argument, text]
+    found = apply_overrides(default_config(), arguments)
+    for name in key.split("."):
+        found = found[name]
+    assert found == expected and type(found) is type(expected)
+
+
+def test_the_list_of_settings_has_every_key_default_and_meaning():
+    listed = " ".join(describe_fields().split())
+    for key, field in FIELDS.items():
+        entry = f"{key} = {field.default!r} {field.meaning} Allowed: {field.allowed}."
+        assert entry in listed
