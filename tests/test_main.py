@@ -1,4 +1,4 @@
-"""The command itself: what a newcomer types, and what he mistypes."""
+"""The training command: runs, and the messages for mistakes."""
 
 import fcntl
 import json
@@ -129,7 +129,7 @@ def test_a_closed_pipe_does_not_end_the_training(tmp_path):
     assert (tmp_path / "results.json").exists()
 
 
-def test_progress_shows_what_a_person_wants_to_know(capsys):
+def test_progress_shows_step_loss_speed_and_time_left(capsys):
     progress = Progress(total_steps=10, first_step=4)
     progress.update(5)
     progress.metrics(
@@ -171,8 +171,8 @@ def test_a_bar_on_a_real_terminal():
     assert b"epoch 1: fine" in shown
 
 
-def test_complaints_that_nobody_reads_keep_their_status(tmp_path):
-    """A warning and an error go into a pipe whose reader has left."""
+def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):
+    """A warning and an error are written to a pipe whose reader has ended."""
     code = (
         "import warnings\n"
         "from vit_jax.parallel.commands import run_command\n"

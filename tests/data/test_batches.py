@@ -1,4 +1,4 @@
-"""Batches are a pure function of the step, and lose or repeat no example."""
+"""Batches are a pure function of the step and have every example once per epoch."""
 
 import subprocess
 import sys

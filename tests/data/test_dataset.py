@@ -8,7 +8,7 @@ from vit_jax.errors import UserError
 
 
 def make_dataset(counts, seed=0):
-    """Images whose every byte tells them apart; classes in random order."""
+    """Images that differ in every byte, with classes in random order."""
     labels = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
     labels = np.random.RandomState(seed).permutation(labels)
     ids = np.arange(len(labels))

@@ -21,7 +21,7 @@ from vit_jax.errors import UserError
 
 @pytest.fixture
 def folder(tmp_path):
-    """300 noisy images of two classes, more than one block of files, no two alike."""
+    """300 different noisy images of two classes, which are more than one block."""
     random = np.random.RandomState(0)
     for name in ("blue", "red"):
         (tmp_path / "images" / name).mkdir(parents=True)

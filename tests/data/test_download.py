@@ -1,4 +1,4 @@
-"""Downloads from a real server on this machine that misbehaves as asked."""
+"""Downloads from a local server that fails in the way that the path names."""
 
 import hashlib
 import http.server
@@ -17,7 +17,7 @@ HTML = b"<html><body>Please log in</body></html>"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """The path says what goes wrong; the server remembers the ranges it was asked."""
+    """The path names the failure; the server records the requested ranges."""
 
     protocol_version = "HTTP/1.1"
 

@@ -1,4 +1,4 @@
-"""Folders of image files, in order and out of it."""
+"""Folders of image files, valid and invalid."""
 
 import logging
 import struct
@@ -132,7 +132,7 @@ def test_resize_image_equals_pillow(channels):
 
 
 def png_header(width, height):
-    """A PNG that claims a size and holds next to nothing."""
+    """A PNG whose header states a size and which has almost no data."""
 
     def chunk(kind, data):
         checksum = struct.pack(">I", zlib.crc32(kind + data))

@@ -1,4 +1,4 @@
-"""TFDS: the real CIFAR-10 prepared offline, small datasets, and all that can fail."""
+"""TFDS: the real CIFAR-10 prepared offline, small datasets, and every failure."""
 
 import http.server
 import socket
@@ -274,7 +274,7 @@ def test_a_host_that_is_down(tmp_path, monkeypatch):
 
 
 class Stalling(http.server.BaseHTTPRequestHandler):
-    """Promises a file, sends a part of it, and then nothing more."""
+    """Announces a file, sends a part of it, and then stops."""
 
     def do_HEAD(self):
         self.send_error(405)  # Answering at all is enough.

@@ -12,7 +12,7 @@ from vit_jax.errors import UserError
 
 
 def make_settings(**changes):
-    """The defaults, but for the built-in digits and `changes`."""
+    """The defaults with the built-in digits and `changes`."""
     settings = {"source": "digits", "validation": 200} | changes
     return make_config({"data": settings}).data
 

@@ -228,8 +228,8 @@ def _check_selection(
         )
     if "val" in splits and val_per_class is not None:
         raise UserError(
-            f"config.data.val_per_class is {val_per_class}, but these data have a "
-            "validation split of their own, so nothing is held out; set it to None."
+            f"config.data.val_per_class is {val_per_class}, but these data have "
+            "their own validation split, so nothing is held out; set it to None."
         )
     if select_on == "val" and not given and "val" not in splits:
         raise UserError(
