@@ -23,8 +23,7 @@ from vit_jax.config import (
     load_config_file,
 )
 from vit_jax.errors import UserError
-from vit_jax.parallel import distributed
-from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
+from vit_jax.parallel import commands, distributed
 
 _PROCESS_FLAGS = {
     "coordinator_address": "HOST:PORT",
@@ -34,38 +33,14 @@ _PROCESS_FLAGS = {
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    parser = make_parser("vit_jax.main", __doc__, epilog=SETTINGS_EPILOG)
-    parser.add_argument(
-        "--config", metavar="CONFIG[:VARIANT]", help="file or name of the config"
-    )
+    parser = commands.make_parser("vit_jax.main", __doc__, commands.SETTINGS_EPILOG)
+    parser.add_argument("--config", metavar="CONFIG[:VARIANT]", help="its file or name")
     parser.add_argument("--workdir", metavar="DIR", help="folder of the run")
-    parser.add_argument(
-        "--resume_with_changes",
-        action="store_true",
-        help="resume although the settings differ from the folder's",
-    )
-    parser.add_argument(
-        "--profile",
-        action="store_true",
-        help="record a few dispatches of training in WORKDIR/profile",
-    )
-    parser.add_argument(
-        "--list_keys",
-        "--helpfull",
-        action="store_true",
-        help="print every setting with its default and meaning",
-    )
-    for name, metavar in _PROCESS_FLAGS.items():
-        parser.add_argument(f"--{name}", metavar=metavar, help="see above")
-    parser.add_argument(
-        "--distributed", action="store_true", help="ask the cluster for these three"
-    )
-    parser.add_argument(
-        "--startup_timeout_seconds",
-        metavar="N",
-        default="300",
-        help="how long the processes wait for each other to start (%(default)s)",
-    )
+    switch = functools.partial(parser.add_argument, action="store_true")
+    switch("--resume_with_changes", help="resume although settings have changed")
+    switch("--profile", help="record a few dispatches of training in WORKDIR/profile")
+    switch("--list_keys", "--helpfull", help="print every setting with its meaning")
+    commands.add_process_flags(parser)
     return parser
 
 
@@ -76,8 +51,7 @@ def main(arguments: Sequence[str]) -> None:
         print(describe_fields())
         return
     config = load_config_file(options.config) if options.config else default_config()
-    flags = [f"--{name}" for name in vars(options)]
-    config = apply_overrides(config, overrides, flags)
+    config = apply_overrides(config, overrides, [f"--{name}" for name in vars(options)])
     for name in ("config", "workdir"):
         if not getattr(options, name):
             raise UserError(
@@ -135,7 +109,7 @@ def _whole_number(name: str, text: str | None) -> int | None:
     return None if text is None else int(text)
 
 
-run = functools.partial(run_command, main)
+run = functools.partial(commands.run_command, main)
 
 if __name__ == "__main__":
     run()
