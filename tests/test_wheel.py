@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = pathlib.Path(__file__).parents[1]
 FILES = ("pyproject.toml", "setup.cfg", "setup.py", "README.md", "LICENSE")
 BUILD = "from setuptools import build_meta; build_meta.build_wheel('dist')"

@@ -74,6 +74,7 @@ def two_runs(tiny_run, tmp_path_factory):
     return tiny_run[0], copy
 
 
+@pytest.mark.slow
 def test_the_command(two_runs, tiny_run, tmp_path, capsys):
     compare_command.main([*map(str, two_runs), f"--out={tmp_path}"])
     markdown = (tmp_path / "comparison.md").read_text()
@@ -273,6 +274,7 @@ def test_the_logged_gap_is_that_of_the_last_epoch(two_runs):
     assert entry.numbers["logged_gap"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_train_accuracy_is_chosen(two_runs, tiny_run, tmp_path, capsys):
     runs = [*map(str, two_runs), f"--out={tmp_path}"]
     compare_command.main([*runs, "--train_accuracy=0.01"])

@@ -86,6 +86,7 @@ def test_label_smoothing_of_mixed_targets_is_that_of_their_mixture():
     np.testing.assert_array_equal(images, smoothed_images)
 
 
+@pytest.mark.slow
 def test_every_setting_changes_the_program():
     """Programs are compared, constants included; they are not compiled."""
     mixing = {"mixup_alpha": 1.0, "cutmix_alpha": 1.0}
@@ -206,6 +207,7 @@ def test_stays_on_the_device_and_in_32_bits(settings):
         augment(key, **batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixing", [True, False])
 def test_on_8_devices_only_mixing_moves_data_and_the_result_is_the_same(mixing):
     mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))

@@ -193,6 +193,7 @@ def test_rotation_of_an_image_that_is_not_square():
     )
 
 
+@pytest.mark.slow
 def test_autocontrast_of_every_range_of_values():
     """All 32,640 pairs of darkest and brightest value, each with all between."""
     low, high = np.triu_indices(256, 1)

@@ -121,6 +121,7 @@ def test_randaugment(image, num_ops, magnitude):
     check_draws(policy, image, outcomes(image, [step] * num_ops))
 
 
+@pytest.mark.slow
 def test_trivialaugment(image):
     space = policies.magnitudes(
         31, shear=0.99, translate_x=32, translate_y=32, rotate=135, enhance=0.99,
@@ -135,6 +136,7 @@ def test_trivialaugment(image):
     check_draws(policies.trivialaugment, image, outcomes(image, [step]))
 
 
+@pytest.mark.slow
 def test_autoaugment(image):
     space = standard_magnitudes(10) | {"invert": np.zeros(10)}
     expected = collections.Counter()

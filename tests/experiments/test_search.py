@@ -206,6 +206,7 @@ def test_a_probe_that_fails_is_told(final, capsys):
     assert "resnet_cifar.py is not trained" in told and "error: too slow" in told
 
 
+@pytest.mark.slow
 def test_a_comparison_that_fails_or_comes_too_late_is_told(final, capfd):
     search, ours, _ = final
     assert compare_final(search, ours, time.monotonic()) == LEFT_OVER

@@ -348,6 +348,7 @@ def test_the_command_draws_scores_and_prints(copied_run, capsys):
     }
 
 
+@pytest.mark.slow
 def test_other_explanations_stand_apart(copied_run, tmp_path):
     def explained(folder):
         files = [folder / "explain.json", *(folder / "figures").iterdir()]

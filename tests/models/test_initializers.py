@@ -61,6 +61,7 @@ def torch_parameters(torch, init):
     return expected | {"class_token": normal, "positions": normal}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", ["normal", "pytorch"])
 def test_every_kind_of_parameter_starts_as_pytorchs(params_of, init):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")

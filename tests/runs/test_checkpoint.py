@@ -325,6 +325,7 @@ def test_explicit_copies_work_under_a_transfer_guard(tmp_path):
         assert bits(restored) == bits(state)
 
 
+@pytest.mark.slow
 def test_restores_in_a_process_with_one_device(tmp_path):
     state = jax.device_put(jnp.arange(64.0), sharded(8, PartitionSpec("data")))
     with Checkpoints(tmp_path) as checkpoints:
@@ -359,6 +360,7 @@ def empty(path: pathlib.Path) -> None:
     path.write_bytes(b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [flip_bit, truncate, empty, pathlib.Path.unlink])
 def test_damage_to_any_file_is_named_and_survived(two_checkpoints, damage):
     newest = two_checkpoints / "2"
@@ -439,6 +441,7 @@ class Bomb:
         return pathlib.Path.touch, (pathlib.Path(os.environ["BOMB"]),)
 
 
+@pytest.mark.slow
 def test_no_file_of_a_checkpoint_is_ever_unpickled(two_checkpoints, monkeypatch):
     bomb = two_checkpoints.parent / "exploded"
     monkeypatch.setenv("BOMB", str(bomb))
@@ -484,6 +487,7 @@ def test_strangers_are_refused(tmp_path):
 # ---- kills
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(tmp_path):
     kills = json.loads(run_python("kill_repeatedly", tmp_path))
     assert kills["committed"] > 10
@@ -551,6 +555,7 @@ def test_opening_removes_leftovers_unless_read_only(two_checkpoints):
 # ---- disks
 
 
+@pytest.mark.slow
 def test_disk_full(tmp_path):
     run_in_namespace("size=8m,nr_inodes=200", "fill_disk", tmp_path / "disk")
 
@@ -616,6 +621,7 @@ def take_all_files_but(num_files: int, folder: pathlib.Path) -> None:
         (folder / str(number)).unlink()
 
 
+@pytest.mark.slow
 def test_read_only_disk(tmp_path):
     run_in_namespace("size=8m", "use_read_only_disk", tmp_path / "disk")
 

@@ -104,6 +104,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(
     assert_close(whole.params, sliced.params, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_slices_in_a_loop_are_slices_written_out(tiny_config, splits):
     """Accelerators loop over the slices, the CPU has them unrolled."""
     config = tiny_config(optim__accumulate_steps=2, model__dropout=0.1)
@@ -129,6 +130,7 @@ def test_slices_in_a_loop_are_slices_written_out(tiny_config, splits):
     assert_close(looped[0].opt_state, unrolled[0].opt_state, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_only_one_slice_is_in_memory_at_a_time(tiny_config, splits):
     def scratch_bytes(slices):
         config = tiny_config(batch_size=512, optim__accumulate_steps=slices)
