@@ -1,7 +1,7 @@
-"""Explanations are those of PyTorch's packages: captum's Grad-CAM, txv's attention.
+"""Explanations are those that PyTorch's gradients and captum give.
 
-The tests are skipped where PyTorch, captum (both in the extra "parity") or txv are
-missing. No extra has txv, because it brings torchvision and OpenCV.
+The tests are skipped where PyTorch or captum is missing; both are in the extra
+"parity".
 """
 
 import pathlib
@@ -69,69 +69,51 @@ def test_grad_cam_is_captums(stage, make_torch_net):
 
 
 @pytest.fixture
-def make_txv_net(make_torch_net):
-    """A function from a run to its model as txv, a package of explanations, has it."""
-    pytest.importorskip("txv", reason="no working txv", exc_type=ImportError)
-    from txv.models import VisionTransformer
+def torch_weights(monkeypatch):
+    """A list that a PyTorch forward pass fills with each block's attention weights."""
+    seen = []
 
-    def make(run):
-        model = run.model
-        net = VisionTransformer(
-            32, model.patch_size, 3, 10, "vit", model.width, model.depth,
-            model.num_heads, model.mlp_ratio, qkv_bias=True,
-        )  # fmt: skip
-        state = make_torch_net(model, run.variables, image_size=32).state_dict()
-        for ours, theirs in (
-            ("projection.", "patch_embed.proj."),
-            ("class_token", "cls_token"),
-            ("positions", "pos_embed"),
-            ("final_norm.", "norm."),
-            (".attention.out.", ".attn.proj."),
-            (".attention.", ".attn."),
-            (".hidden.", ".mlp.fc1."),
-            (".out.", ".mlp.fc2."),
-        ):
-            state = {name.replace(ours, theirs): value for name, value in state.items()}
-        net.load_state_dict(state)
-        return net.eval()
+    def attend(query, key, value, dropout_p):
+        logits = query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5
+        weights = logits.softmax(dim=-1)
+        weights.retain_grad()
+        seen.append(weights)
+        return weights @ value
 
-    return make
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attend)
+    return seen
 
 
-def make_vit_run(num_heads):
-    # txv has PyTorch's epsilon.
-    size = {"width": 16, "depth": 3, "num_heads": num_heads, "patch_size": 8}
-    return make_run(models.ViT(10, norm_eps=1e-5, **size))
+@pytest.fixture
+def vit_run():
+    size = {"width": 16, "depth": 3, "num_heads": 2, "patch_size": 8}
+    return make_run(models.ViT(10, **size))
 
 
-def test_rollout_is_txvs(make_txv_net):
-    run = make_vit_run(num_heads=2)
-    net = make_txv_net(run)
-    from txv import exp
-
-    seen = attention.read_attention(run, IMAGES)
-    explained = exp.AttentionRollout(net).explain(to_torch(run.normalize(IMAGES)))
-    expected = explained.detach().numpy()
+def test_rollout_is_that_of_pytorchs_weights(vit_run, torch_weights, make_torch_net):
+    """Abnar and Zuidema, 2020, from the class token to the 4 x 4 patches."""
+    net = make_torch_net(vit_run.model, vit_run.variables, image_size=32)
+    net(to_torch(vit_run.normalize(IMAGES)))
+    rolled = torch.eye(17)
+    for weights in torch_weights:
+        rolled = (weights.mean(dim=1) + torch.eye(17)) / 2 @ rolled
+    expected = rolled[:, 0, 1:].detach().numpy()
     assert np.ptp(expected, axis=1).min() > 1e-3 * expected.max()
-    np.testing.assert_allclose(
-        attention.rollout_maps(seen).reshape(4, 16), expected, rtol=1e-4
-    )
+    seen = attention.read_attention(vit_run, IMAGES)
+    found = attention.rollout_maps(seen).reshape(4, 16)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-def test_relevance_is_txvs(make_txv_net):
-    """One head and image, since txv averages before it takes the positive part."""
-    run = make_vit_run(num_heads=1)
-    net = make_txv_net(run)
-    from txv import exp
-
-    seen = attention.read_attention(run, IMAGES)
-    images = to_torch(run.normalize(IMAGES))
-    expected = np.concatenate(
-        [
-            exp.GenericAttention(net).explain(images[i : i + 1], index).detach().numpy()
-            for i, index in enumerate(CLASSES)
-        ]
-    )
-    found = relevance.relevance_maps(run, IMAGES, CLASSES, seen).reshape(4, 16)
+def test_relevance_is_by_pytorchs_gradients(vit_run, torch_weights, make_torch_net):
+    """Chefer, Gur and Wolf, 2021, equations 5 and 6."""
+    net = make_torch_net(vit_run.model, vit_run.variables, image_size=32)
+    logits = net(to_torch(vit_run.normalize(IMAGES)))
+    logits[torch.arange(4), torch.from_numpy(CLASSES)].sum().backward()
+    moved = torch.eye(17)
+    for weights in torch_weights:
+        moved = moved + (weights.grad * weights).clamp(min=0).mean(dim=1) @ moved
+    expected = moved[:, 0, 1:].detach().numpy()
     assert np.ptp(expected, axis=1).min() > 0.01
+    seen = attention.read_attention(vit_run, IMAGES)
+    found = relevance.relevance_maps(vit_run, IMAGES, CLASSES, seen).reshape(4, 16)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * expected.max())
