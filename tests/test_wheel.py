@@ -1,4 +1,4 @@
-"""The wheel, installed elsewhere: everything comes along and works from any folder."""
+"""The wheel brings every file along, and works from any folder once it is installed."""
 
 import importlib
 import importlib.metadata
