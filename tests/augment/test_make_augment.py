@@ -158,6 +158,7 @@ def test_same_key_same_batch_other_key_another():
     assert not jnp.array_equal(first[1], other[1])
 
 
+@pytest.mark.slow
 def test_an_image_does_not_depend_on_the_others():
     augment = make(**UNMIXED)
     batch = make_batch()
@@ -188,6 +189,7 @@ def test_alternating_flip_knows_examples_by_index_not_by_place():
     assert not jnp.array_equal(images, other_seed(jax.random.key(0), **batch)[0])
 
 
+@pytest.mark.slow
 def test_gray_images():
     augment = make(mean=(0.5,), std=(0.2,), **UNMIXED)
     images, _ = augment(jax.random.key(0), **make_batch(channels=1))
@@ -195,6 +197,7 @@ def test_gray_images():
     assert jnp.isfinite(images).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [EVERYTHING, UNMIXED, NOTHING | {"policy": "autoaugment"}]
 )

@@ -107,6 +107,7 @@ def standard_magnitudes(num_bins):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_ops", "magnitude"), [(1, 30), (2, 9)])
 def test_randaugment(image, num_ops, magnitude):
     space = standard_magnitudes(31)

@@ -44,6 +44,7 @@ def check_job(job):
     optim.make_optimizer(config.optim, schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_every_arm_is_a_change_that_can_be_made(study):
     base = Job("base", study.config, {}).requested()
@@ -55,6 +56,7 @@ def test_every_arm_is_a_change_that_can_be_made(study):
         check_job(job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("all_images", [False, True])
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_final_run_can_be_made(study, all_images, tmp_path):

@@ -148,6 +148,7 @@ def test_a_part_of_a_state_is_restored_alone(tmp_path):
             checkpoints.restore("latest", part | {"ema": jnp.ones(1)}, partial=True)
 
 
+@pytest.mark.slow
 def test_arrays_and_metadata_may_change_right_after_save(tmp_path):
     @jax.jit
     def make(step):
@@ -291,6 +292,7 @@ def sharded(size: int, spec: PartitionSpec) -> NamedSharding:
     return NamedSharding(Mesh(np.array(jax.devices()[:size]), ("data",)), spec)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("saved_on", "restored_on"),
     [
@@ -420,6 +422,7 @@ def test_training_on_replaces_a_damaged_checkpoint(two_checkpoints, next_step):
         assert bits(restored) == bits(make_state(next_step))
 
 
+@pytest.mark.slow
 def test_older_than_a_damaged_checkpoint_can_be_saved(tmp_path):
     with Checkpoints(tmp_path) as checkpoints:
         save(checkpoints, 10, accuracy=0.9, loss=0.5)
@@ -463,6 +466,7 @@ def test_no_file_of_a_checkpoint_is_ever_unpickled(two_checkpoints, monkeypatch)
     assert bomb.exists()  # so it would have been seen
 
 
+@pytest.mark.slow
 def test_strangers_are_refused(tmp_path):
     # Written by plain Orbax, without a manifest.
     ocp.StandardCheckpointer().save(tmp_path / "1/state", {"a": jnp.zeros(3)})

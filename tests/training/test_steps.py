@@ -76,6 +76,7 @@ def test_the_same_key_gives_the_same_bits_and_another_does_not(tiny_config, spli
     assert largest_difference(first.params, other.params) > 0
 
 
+@pytest.mark.slow
 def test_each_step_draws_anew(tiny_config, splits):
     """Without learning, only dropout can change the loss from one step to the next."""
     losses = [
@@ -88,6 +89,7 @@ def test_each_step_draws_anew(tiny_config, splits):
     assert losses[2] == losses[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slices", [2, 4])
 def test_accumulation_gives_the_gradient_of_the_whole_batch(
     tiny_config, splits, slices
@@ -185,6 +187,7 @@ def test_clipping_bounds_the_update_and_reports_the_norm_before(tiny_config, spl
     assert norm == pytest.approx(0.01, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_batchnorm_statistics_are_updated(tiny_config, splits):
     config = tiny_config(
         model__name="resnet18", model__width=4, model__patch_size=None,
