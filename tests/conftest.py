@@ -1,25 +1,58 @@
-"""What every test stands on: 8 virtual devices, strict shapes, a compilation cache."""
+"""What every test needs: 8 virtual devices, strict shapes, a compilation cache.
+
+Tests that are marked `slow` run only with `--full`, or when they are named one by one.
+The folders of the tests mirror those of the code: `vit_jax/ROOM/MODULE.py` is tested in
+`tests/ROOM/test_MODULE.py`. No test uses a name of `vit_jax` that
+begins with an underscore.
+"""
 
 import os
 import pathlib
 import tempfile
 
 import jax
+import numpy as np
 import pytest
 
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# One cache for all workers and for the processes that tests start.
+# One cache serves all workers and the processes that tests start.
 _CACHE = os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR",
     os.path.join(tempfile.gettempdir(), f"vit_jax_tests_{os.getuid()}"),
 )
 pathlib.Path(_CACHE).mkdir(mode=0o700, exist_ok=True)
-# JAX runs what the cache holds: nobody else may have put it there.
+# JAX runs what the cache holds, so nobody else may have put it there.
 assert os.stat(_CACHE).st_uid == os.getuid(), f"{_CACHE} belongs to somebody else"
 jax.config.update("jax_compilation_cache_dir", _CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+
+_NUM_SLOW = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--full", action="store_true", help="run the tests that are marked slow as well"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves the slow tests out, unless all or single ones are asked for."""
+    named = any("::" in argument for argument in config.args)
+    if config.getoption("full") or named:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    config.stash[_NUM_SLOW] = len(slow)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if count := config.stash.get(_NUM_SLOW, 0):
+        terminalreporter.line(
+            f"{count} slow tests were left out; `pytest --full` runs them as well"
+        )
 
 
 def _data_dir(variable: str) -> pathlib.Path:
@@ -81,3 +114,74 @@ def tiny_run(tiny_config, tmp_path_factory):
 
     workdir = tmp_path_factory.mktemp("runs") / "tiny"
     return workdir, train_and_evaluate(tiny_config(), workdir)
+
+
+def _copy_weights(variables, net):
+    """Copies variables whose layers are named as the PyTorch model names them."""
+    import torch
+
+    state = {}
+    for collection in ("params", "batch_stats"):
+        tree = variables.get(collection, {})
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            *layers, name = (entry.key for entry in path)
+            value = np.asarray(leaf)
+            if name == "kernel":
+                module = net.get_submodule(".".join(layers))
+                shape = module.weight.shape
+                # Convolutions [h, w, in, out]; dense layers [in..., out...].
+                value = (
+                    value.transpose(3, 2, 0, 1)
+                    if len(shape) == 4
+                    else value.reshape(shape[::-1]).T
+                )
+            name = {"kernel": "weight", "scale": "weight", "mean": "running_mean",
+                    "var": "running_var"}.get(name, name)  # fmt: skip
+            state[".".join([*layers, name])] = torch.tensor(
+                value if name != "bias" else value.reshape(-1)
+            )
+    missing = net.load_state_dict(state, strict=False)
+    assert not missing.unexpected_keys
+    assert all("num_batches" in key for key in missing.missing_keys)
+
+
+def _rename(variables):
+    """Variables of a JAX model whose layers are named as the PyTorch model has them."""
+
+    def layer(name):
+        if name.startswith("block"):
+            return f"blocks.{name.removeprefix('block')}"
+        return name
+
+    def blocks_in_order(tree):
+        blocks = sorted(name for name in tree if name.startswith("stage"))
+        return {
+            f"blocks.{blocks.index(name)}" if name in blocks else layer(name): value
+            for name, value in tree.items()
+        }
+
+    renamed = {}
+    for collection, tree in variables.items():
+        tree = blocks_in_order(tree)
+        if "stem" in tree:
+            tree["projection"] = tree.pop("stem")["projection"]
+        for name, block in tree.items():
+            if name.startswith("blocks.") and "mlp" in block:
+                block = dict(block)
+                tree[name] = block | block.pop("mlp")
+        renamed[collection] = tree
+    return renamed
+
+
+@pytest.fixture(scope="session")
+def make_torch_net():
+    """A function from a JAX model and its variables to the same model in PyTorch."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from experiments import torch_models
+
+    def make(model, variables, image_size):
+        net = torch_models.make_model(model, image_size).eval()
+        _copy_weights(_rename(variables), net)
+        return net
+
+    return make

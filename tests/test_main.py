@@ -95,6 +95,7 @@ def test_the_digits_job_without_tensorflow_and_without_a_terminal(tmp_path):
     assert results["device"] == "cpu" and results["num_steps"] == 4
 
 
+@pytest.mark.slow
 def test_tensorboard_files_are_written_without_tensorflow(tmp_path):
     result = run_main(
         "--config=configs/vit_digits.py", *SMALL, "--config.tensorboard=true",
@@ -117,6 +118,7 @@ def test_tensorboard_files_are_written_without_tensorflow(tmp_path):
     assert ("train/loss", 4) in found and ("val/accuracy", 4) in found
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_does_not_end_the_training(tmp_path):
     command = (
         f"{sys.executable} -m vit_jax.main --config=configs/vit_digits.py "

@@ -1,4 +1,4 @@
-"""The wheel, installed elsewhere: everything comes along and works from any folder."""
+"""The wheel brings every file along, and works from any folder once it is installed."""
 
 import importlib
 import importlib.metadata
@@ -10,6 +10,8 @@ import subprocess
 import sys
 
 import pytest
+
+pytestmark = pytest.mark.slow
 
 ROOT = pathlib.Path(__file__).parents[1]
 FILES = ("pyproject.toml", "setup.cfg", "setup.py", "README.md", "LICENSE")

@@ -74,6 +74,7 @@ def two_runs(tiny_run, tmp_path_factory):
     return tiny_run[0], copy
 
 
+@pytest.mark.slow
 def test_the_command(two_runs, tiny_run, tmp_path, capsys):
     compare_command.main([*map(str, two_runs), f"--out={tmp_path}"])
     markdown = (tmp_path / "comparison.md").read_text()
@@ -185,6 +186,7 @@ def test_what_was_selected_on_is_said_in_words(tmp_path, selected_on, words):
     assert rows[1]["selected on"] == words
 
 
+@pytest.mark.slow
 def test_the_config_tells_what_was_selected_on(two_runs):
     folder = RunFolder(two_runs[1])
     before = folder.read("config")
@@ -266,6 +268,7 @@ def test_epochs_and_seconds_to_a_train_accuracy():
     assert reached(0.9) == (None, None)
 
 
+@pytest.mark.slow
 def test_the_logged_gap_is_that_of_the_last_epoch(two_runs):
     entry = compare.load_entry(two_runs[0], "a")
     logged = entry.train_epochs("accuracy").values[-1]
@@ -273,6 +276,7 @@ def test_the_logged_gap_is_that_of_the_last_epoch(two_runs):
     assert entry.numbers["logged_gap"] == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_the_train_accuracy_is_chosen(two_runs, tiny_run, tmp_path, capsys):
     runs = [*map(str, two_runs), f"--out={tmp_path}"]
     compare_command.main([*runs, "--train_accuracy=0.01"])

@@ -68,6 +68,7 @@ def test_embedding_keeps_far_groups_apart_and_is_repeatable():
         assert np.argmin(gaps) == own
 
 
+@pytest.mark.slow
 def test_the_command_draws_and_prints(tiny_run, tmp_path, capsys):
     out = tmp_path / "deep" / "out"
     explore.main(

@@ -240,6 +240,7 @@ def test_names_cannot_break_the_page():
     assert "<run> & co" in shown and "b & <c>" in shown and '"<i>"' in shown
 
 
+@pytest.mark.slow
 def test_the_reports_numbers_survive_a_plain_evaluation(reported):
     before = RunFolder(reported).read("results")
     evaluate_command.main([f"--workdir={reported}"])
@@ -255,6 +256,7 @@ def test_the_reports_numbers_survive_a_plain_evaluation(reported):
     assert scores["mirrored"].keys() == {"accuracy", "loss"}
 
 
+@pytest.mark.slow
 def test_other_reports_stand_apart(reported):
     def contents():
         files = (*reported.glob("*.*"), *(reported / "figures").iterdir())
@@ -360,6 +362,7 @@ def test_galleries_of_one_confusion():
     assert report.draw_confusion(scored, 1, 0) == {}
 
 
+@pytest.mark.slow
 def test_the_command_draws_galleries(trained, capsys):
     workdir, results = trained
     step = results["best_step"]

@@ -86,6 +86,7 @@ def test_label_smoothing_of_mixed_targets_is_that_of_their_mixture():
     np.testing.assert_array_equal(images, smoothed_images)
 
 
+@pytest.mark.slow
 def test_every_setting_changes_the_program():
     """Programs are compared, constants included; they are not compiled."""
     mixing = {"mixup_alpha": 1.0, "cutmix_alpha": 1.0}
@@ -157,6 +158,7 @@ def test_same_key_same_batch_other_key_another():
     assert not jnp.array_equal(first[1], other[1])
 
 
+@pytest.mark.slow
 def test_an_image_does_not_depend_on_the_others():
     augment = make(**UNMIXED)
     batch = make_batch()
@@ -187,6 +189,7 @@ def test_alternating_flip_knows_examples_by_index_not_by_place():
     assert not jnp.array_equal(images, other_seed(jax.random.key(0), **batch)[0])
 
 
+@pytest.mark.slow
 def test_gray_images():
     augment = make(mean=(0.5,), std=(0.2,), **UNMIXED)
     images, _ = augment(jax.random.key(0), **make_batch(channels=1))
@@ -194,6 +197,7 @@ def test_gray_images():
     assert jnp.isfinite(images).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings", [EVERYTHING, UNMIXED, NOTHING | {"policy": "autoaugment"}]
 )
@@ -206,6 +210,7 @@ def test_stays_on_the_device_and_in_32_bits(settings):
         augment(key, **batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mixing", [True, False])
 def test_on_8_devices_only_mixing_moves_data_and_the_result_is_the_same(mixing):
     mesh = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Auto,))

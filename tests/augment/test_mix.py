@@ -32,6 +32,7 @@ def draw_shares(count=4000, **options):
     return np.asarray(jax.jit(jax.vmap(draw))(keys))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.1, 0.2, 0.5, 0.8, 1.0, 4.0])
 def test_beta_has_its_distribution(alpha):
     keys = jax.random.split(jax.random.key(0), 20_000)
@@ -97,6 +98,7 @@ def test_cutmix_has_the_images_proportions_and_is_cut_off_at_its_edges():
     assert stats.ks_2samp(found, expected).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_one_draw_for_the_batch_or_one_for_each_image():
     for kind in ("mixup_alpha", "cutmix_alpha"):
         _, targets = mixed(per="batch", **{kind: 1.0})
@@ -105,6 +107,7 @@ def test_one_draw_for_the_batch_or_one_for_each_image():
         assert len(np.unique(np.diag(targets))) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prob", "switch_prob"), [(0.3, 0.5), (1.0, 0.8), (1.0, 0.0)])
 def test_chances_of_mixing_and_of_cutmix(prob, switch_prob):
     # Alphas at which neither keeps an image as it is.

@@ -15,6 +15,8 @@ from sklearn.datasets import load_digits
 
 from vit_jax.augment import color, geometry
 
+SLOW = pytest.mark.slow
+
 
 def made_images():
     """Gradients, one value only, two values, noise, and noise of few values."""
@@ -33,7 +35,10 @@ def gray_digits():
     return digits.astype(np.uint8)[..., None]
 
 
-@pytest.fixture(scope="module", params=["made", "digits", "cifar10"])
+@pytest.fixture(
+    scope="module",
+    params=["made", *(pytest.param(n, marks=SLOW) for n in ("digits", "cifar10"))],
+)
 def images(request):
     """uint8 [n, h, w, c]."""
     if request.param == "made":
@@ -193,6 +198,7 @@ def test_rotation_of_an_image_that_is_not_square():
     )
 
 
+@pytest.mark.slow
 def test_autocontrast_of_every_range_of_values():
     """All 32,640 pairs of darkest and brightest value, each with all between."""
     low, high = np.triu_indices(256, 1)

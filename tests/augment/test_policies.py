@@ -107,6 +107,7 @@ def standard_magnitudes(num_bins):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("num_ops", "magnitude"), [(1, 30), (2, 9)])
 def test_randaugment(image, num_ops, magnitude):
     space = standard_magnitudes(31)
@@ -121,6 +122,7 @@ def test_randaugment(image, num_ops, magnitude):
     check_draws(policy, image, outcomes(image, [step] * num_ops))
 
 
+@pytest.mark.slow
 def test_trivialaugment(image):
     space = policies.magnitudes(
         31, shear=0.99, translate_x=32, translate_y=32, rotate=135, enhance=0.99,
@@ -135,6 +137,7 @@ def test_trivialaugment(image):
     check_draws(policies.trivialaugment, image, outcomes(image, [step]))
 
 
+@pytest.mark.slow
 def test_autoaugment(image):
     space = standard_magnitudes(10) | {"invert": np.zeros(10)}
     expected = collections.Counter()

@@ -169,6 +169,7 @@ from_folder.load(sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_no_entry_that_looks_whole(folder, cache):
     root = str(pathlib.Path(__file__).parents[2])
     environment = {**os.environ, "PYTHONPATH": root}
@@ -197,6 +198,7 @@ print([path.name for path in decoded.cache_folder().glob("folders/*")])
 
 
 # Too small for the images, and large enough for them but not for index.json.
+@pytest.mark.slow
 @pytest.mark.parametrize("size", ["24k", "32k"])
 def test_a_full_disk(folder, tmp_path, size):
     disk = tmp_path / "disk"

@@ -19,6 +19,8 @@ with warnings.catch_warnings():
     pytest.importorskip("tensorflow", reason="preparing datasets needs TensorFlow")
     import tensorflow_datasets as tfds
 
+pytestmark = pytest.mark.slow
+
 # Put before a program: a Python without JAX and without what the extra tfds has.
 WITHOUT_TENSORFLOW = """
 from importlib.machinery import PathFinder

@@ -25,6 +25,7 @@ def run_benchmark(*arguments, status=0):
     return result.stdout, result.stderr
 
 
+@pytest.mark.slow
 def test_benchmark_writes_numbers_that_agree(tmp_path):
     settings = [f"--config.model.{key}={value}" for key, value in TINY.items()]
     # A ResNet has no heads, and its failure does not lose the other model.
@@ -68,6 +69,7 @@ def test_a_slip_is_refused(mode, monkeypatch):
         benchmark.main()
 
 
+@pytest.mark.slow
 def test_augmentations_of_a_config_are_timed(monkeypatch, capsys):
     monkeypatch.setattr(benchmark_augment, "AUGMENTATIONS", {"flip": {"crop": "none"}})
     settings = [f"--config.model.{key}={value}" for key, value in TINY.items()]
@@ -79,6 +81,7 @@ def test_augmentations_of_a_config_are_timed(monkeypatch, capsys):
     assert f"{1e3 * costs['flip']:.3f} ms" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_every_implementation_of_attention_is_timed_or_says_why_not(tmp_path):
     printed, _ = run_benchmark(
         "--attention", "--models=vit_192x9", "--batch_size=1", "--repeats=1",

@@ -65,6 +65,7 @@ def finished(tmp_path_factory):
     return jobs, job, broken
 
 
+@pytest.mark.slow
 def test_interrupted_runs_resume(finished):
     jobs, job, _ = finished
     folder = jobs.folder(job)
@@ -73,6 +74,7 @@ def test_interrupted_runs_resume(finished):
     assert len(folder.read("environment")["earlier_starts"]) == 1
 
 
+@pytest.mark.slow
 def test_failed_runs_leave_their_error_and_are_not_repeated(finished, capsys):
     jobs, job, broken = finished
     assert jobs.error(broken).startswith("exit status 1: error: ")
@@ -87,6 +89,7 @@ def test_failed_runs_leave_their_error_and_are_not_repeated(finished, capsys):
     assert log.count("error:") == 2
 
 
+@pytest.mark.slow
 def test_results_travel_without_checkpoints(finished, tmp_path):
     jobs, job, _ = finished
     with tarfile.open(jobs.pack("all")) as tar:
@@ -113,6 +116,7 @@ def test_time_is_up(tmp_path):
     assert not (jobs.folder(job).path / "log.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_of_other_settings_is_refused(finished):
     jobs, _, _ = finished
     with pytest.raises(UserError, match=r"other settings \(batch_size\)"):
@@ -132,6 +136,7 @@ def test_several_processes_share_the_memory(tmp_path):
     assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in Jobs(tmp_path)._environment()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the children")
 def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):
     """The run saves; packed, and unpacked elsewhere, it goes on from there."""
@@ -167,6 +172,7 @@ def test_a_folder_in_use_is_left(tmp_path, capsys):
     assert f"is in use by process {os.getpid()}" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_scores_of_a_run_that_was_interrupted_do_not_finish_it(finished, tmp_path):
     jobs, job, _ = finished
     results = jobs.folder(job).read("results")
@@ -177,6 +183,7 @@ def test_scores_of_a_run_that_was_interrupted_do_not_finish_it(finished, tmp_pat
     assert not other.is_finished(job) and jobs.is_finished(job)
 
 
+@pytest.mark.slow
 def test_a_setting_that_came_later_had_its_default(finished):
     jobs, job, _ = finished
     content = jobs.folder(job).read("job")

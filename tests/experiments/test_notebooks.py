@@ -29,6 +29,7 @@ def test_no_outputs_are_committed(path):
             assert cell["outputs"] == [] and cell["execution_count"] is None
 
 
+@pytest.mark.slow
 def test_evaluate_run(tiny_run, monkeypatch):
     workdir, results = tiny_run
     # As a reader would write it: from the folder of the repository.
@@ -38,6 +39,7 @@ def test_evaluate_run(tiny_run, monkeypatch):
     assert num_pictures == 6
 
 
+@pytest.mark.slow
 def test_explore_cifar10(cifar10_dir, monkeypatch):
     monkeypatch.setenv("CIFAR10_DIR", str(cifar10_dir))
     text, num_pictures = execute("explore_cifar10")

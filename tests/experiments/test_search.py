@@ -44,6 +44,7 @@ def check_job(job):
     optim.make_optimizer(config.optim, schedule)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_every_arm_is_a_change_that_can_be_made(study):
     base = Job("base", study.config, {}).requested()
@@ -55,6 +56,7 @@ def test_every_arm_is_a_change_that_can_be_made(study):
         check_job(job)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("all_images", [False, True])
 @pytest.mark.parametrize("study", STUDIES)
 def test_every_final_run_can_be_made(study, all_images, tmp_path):
@@ -206,6 +208,7 @@ def test_a_probe_that_fails_is_told(final, capsys):
     assert "resnet_cifar.py is not trained" in told and "error: too slow" in told
 
 
+@pytest.mark.slow
 def test_a_comparison_that_fails_or_comes_too_late_is_told(final, capfd):
     search, ours, _ = final
     assert compare_final(search, ours, time.monotonic()) == LEFT_OVER

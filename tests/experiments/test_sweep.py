@@ -56,6 +56,7 @@ def is_close(sweep, index, params):
     return all(jax.tree.leaves(close))
 
 
+@pytest.mark.slow
 def test_members_equal_single_runs(config, splits, alone):
     sweep = Sweep(config, splits, MEMBERS)
     # Evaluations after 3 and 6 steps: dispatches of 2 steps, looped, and of 1.
@@ -68,6 +69,7 @@ def test_members_equal_single_runs(config, splits, alone):
             assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_shared_order(config, splits, alone):
     """The first seed's batches for all: for that seed alone nothing changes."""
     sweep = Sweep(config, splits, MEMBERS, shared_order=True)
@@ -75,6 +77,7 @@ def test_shared_order(config, splits, alone):
     assert [is_close(sweep, i, alone[i][0]) for i in (0, 1)] == [True, False]
 
 
+@pytest.mark.slow
 def test_what_was_measured_is_kept(config, splits):
     """After each evaluation, and when no member has a finite loss any more."""
     sweep, kept = Sweep(config, splits, [Member(RATE, 0)]), []
@@ -105,6 +108,7 @@ def test_refused(tiny_config, changes, message):
         check_sweep(tiny_config(**changes))
 
 
+@pytest.mark.slow
 def test_command(tmp_path, capsys):
     out = tmp_path / "sweep.json"
     settings = ["num_steps=4", "eval_every=2 steps", "batch_size=16", "model.depth=1"]

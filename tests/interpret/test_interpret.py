@@ -60,6 +60,7 @@ def make_resnet_run():
     return make_run(models.ResNet(num_classes=4, stage_sizes=(1, 1), width=4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["cls", "mean", "sequence"])
 def test_asking_for_attention_changes_no_logit(pooling):
     run = make_run(pooling=pooling, num_registers=1)
@@ -148,6 +149,7 @@ def test_relevance_by_hand():
     np.testing.assert_allclose(one_block, [[2, 0], [0.5, 1.5]])
 
 
+@pytest.mark.slow
 def test_gradients_by_attention_agree_with_the_chain_rule():
     """Through a parameter that acts on the attention weights alone."""
     run = make_run(depth=1, local_attention=True)
@@ -176,6 +178,7 @@ def test_gradients_by_attention_agree_with_the_chain_rule():
     np.testing.assert_allclose((gradients * weights_change).sum(), change, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_relevance_maps_need_no_class_token():
     for pooling in ("cls", "mean", "sequence"):
         run = make_run(pooling=pooling)
@@ -198,6 +201,7 @@ def test_grad_cam_of_the_last_stage_is_the_class_activation_map():
     assert gradcam.grad_cam(run, IMAGES, CLASSES, 1).shape == (3, 8, 8)
 
 
+@pytest.mark.slow
 def test_captions_are_calibrated(tmp_path):
     run = dataclasses.replace(make_run(), temperature=50.0)
     _, figures = explain.explain(run, IMAGES[:1], ["x"])
@@ -208,6 +212,7 @@ def test_captions_are_calibrated(tmp_path):
     style.save(figures["faithfulness"], tmp_path / "f.png")
 
 
+@pytest.mark.slow
 def test_a_resnets_prediction_shows_grad_cam(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(style, "save", lambda figure, path: drawn.append(figure))
@@ -222,6 +227,7 @@ def test_a_resnets_prediction_shows_grad_cam(tmp_path, monkeypatch):
     assert overlay.images[0].get_array().shape == (20, 30)
 
 
+@pytest.mark.slow
 def test_maps_are_drawn_over_pictures_of_any_size():
     photos = [np.full((20, 30, 3), i, np.uint8) for i in range(2)]
     _, figures = explain.explain(make_run(), IMAGES[:2], ["x", "y"], photos)
@@ -348,6 +354,7 @@ def test_the_command_draws_scores_and_prints(copied_run, capsys):
     }
 
 
+@pytest.mark.slow
 def test_other_explanations_stand_apart(copied_run, tmp_path):
     def explained(folder):
         files = [folder / "explain.json", *(folder / "figures").iterdir()]
@@ -413,6 +420,7 @@ def test_mistakes_are_one_sentence(copied_run, argument, words):
         explain_command.main([f"--workdir={copied_run}", argument])
 
 
+@pytest.mark.slow
 def test_a_resnet_is_explained_by_grad_cam():
     run = make_resnet_run()
     scores, figures = explain.explain(run, IMAGES, ["x", "y", "z"])

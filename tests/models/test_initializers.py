@@ -61,6 +61,7 @@ def torch_parameters(torch, init):
     return expected | {"class_token": normal, "positions": normal}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("init", ["normal", "pytorch"])
 def test_every_kind_of_parameter_starts_as_pytorchs(params_of, init):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -81,6 +82,7 @@ def test_every_kind_of_parameter_starts_as_pytorchs(params_of, init):
             assert beyond == pytest.approx(0.0455, rel=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "token_init, std", [("normal", 0.02), ("standard_normal", 1.0), ("zeros", 0.0)]
 )

@@ -243,6 +243,7 @@ def draw(path, leaf):
     return np.full(leaf.shape, fill, np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["vit", "resnet"])
 def test_bfloat16_computes_close_to_float32(name):
     image_shape = (16, 16, 3)

@@ -196,6 +196,7 @@ def assert_gradients_agree(convolve, x, kernel, stride, tolerance):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stride, dtype, tolerance",
     [(1, np.float32, 1e-5), (2, np.float32, 1e-5), (1, jnp.bfloat16, 0.02)],
@@ -207,6 +208,7 @@ def test_gradients_by_chunks_are_the_gradients(stride, dtype, tolerance):
     assert_gradients_agree(by_chunks, x, kernel, stride, tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", [(4, 4), (12, 8)])
 def test_winograds_algorithm_is_a_convolution(sides):
     x = jax.random.normal(jax.random.key(0), (2, 3, *sides, 5))
@@ -221,6 +223,7 @@ def test_winograds_algorithm_is_a_convolution(sides):
     assert_gradients_agree(convolve, x, kernel, 1, 2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "side, kernel_side, stride, channels, dtype, fast",
     [
@@ -250,6 +253,7 @@ def test_a_cpu_convolves_by_winograd_where_it_can(
     assert bool(calls) == fast
 
 
+@pytest.mark.slow
 def test_a_single_cpu_takes_gradients_by_chunks(monkeypatch):
     model = ResNet(num_classes=5, stage_sizes=(1, 1), width=4)
     images = jax.random.normal(jax.random.key(1), (40, 8, 8, 3))

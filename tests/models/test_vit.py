@@ -295,6 +295,7 @@ def test_every_setting_is_tried():
     assert set(CHANGES) == fields - {"name", "parent", "attention_implementation"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", sorted(CHANGES))
 def test_every_setting_acts(field):
     value, others = CHANGES[field]
@@ -316,6 +317,7 @@ def test_every_setting_acts(field):
     assert np.abs(outputs[0] - outputs[1]).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_gradients_reach_every_parameter():
     model = ViT(
         **SMALL, num_registers=1, qk_norm=True, local_attention=True, layer_scale=0.3,

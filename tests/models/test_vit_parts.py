@@ -154,6 +154,7 @@ def attention_with(tokens, **settings):
     return variables["params"], weights
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 @pytest.mark.parametrize("implementation", ["xla", "cudnn"])
 def test_implementations_of_attention_agree(implementation, dtype):

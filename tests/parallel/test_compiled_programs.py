@@ -38,6 +38,7 @@ def run_program(cache, jax_is_imported="later", **variables):
     )
 
 
+@pytest.mark.slow
 def test_compiled_programs_are_kept_in_a_folder_of_the_user(tmp_path):
     for order in ("before", "later"):
         cache = tmp_path / order
@@ -49,6 +50,7 @@ def test_compiled_programs_are_kept_in_a_folder_of_the_user(tmp_path):
             assert folder.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.slow
 def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
     compiled = tmp_path / "vit_jax" / "compiled"
     compiled.mkdir(parents=True)
@@ -58,6 +60,7 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path):
     assert "warning: " in result.stderr and "can be written by others" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_user_without_a_home_is_served_too():
     code = (
         "import os; os.environ.pop('HOME'); os.environ.pop('XDG_CACHE_HOME', 0)\n"
@@ -74,6 +77,7 @@ def test_a_user_without_a_home_is_served_too():
     assert result.stdout == "served\n", result.stderr
 
 
+@pytest.mark.slow
 def test_what_jax_was_told_goes_first(tmp_path):
     result = run_program(tmp_path, JAX_COMPILATION_CACHE_DIR=str(tmp_path / "other"))
     assert f"kept in {tmp_path / 'other'}" in result.stdout

@@ -147,6 +147,7 @@ def resumed(alone, tmp_path_factory):
     return workdir, texts
 
 
+@pytest.mark.slow
 def test_a_signal_to_one_process_stops_both_at_one_step(signalled):
     workdir, statuses, texts = signalled
     assert statuses == [143, 143], texts
@@ -156,6 +157,7 @@ def test_a_signal_to_one_process_stops_both_at_one_step(signalled):
     assert not any("Traceback" in errors for _, errors in texts)
 
 
+@pytest.mark.slow
 def test_two_processes_train_as_one_does(signalled, alone):
     one, two = train_losses(alone), train_losses(signalled[0])
     assert len(two) >= 2
@@ -164,6 +166,7 @@ def test_two_processes_train_as_one_does(signalled, alone):
     )
 
 
+@pytest.mark.slow
 def test_what_two_processes_saved_one_process_resumes(signalled, alone, tmp_path):
     workdir = shutil.copytree(signalled[0], tmp_path / "run")
     (checkpoint,) = (workdir / "checkpoints").glob("[0-9]*")
@@ -177,6 +180,7 @@ def test_what_two_processes_saved_one_process_resumes(signalled, alone, tmp_path
     assert_close_states(newest(workdir), newest(alone))
 
 
+@pytest.mark.slow
 def test_what_one_process_saved_two_processes_resume(resumed, alone):
     workdir, texts = resumed
     assert "resuming from step 30" in texts[0][0]
@@ -194,6 +198,7 @@ def test_what_one_process_saved_two_processes_resume(resumed, alone):
     )
 
 
+@pytest.mark.slow
 def test_only_the_first_process_writes_and_prints(resumed):
     workdir, ((first, _), (second, errors)) = resumed
     assert "test accuracy" in first and "device  4 x cpu" in first
@@ -242,6 +247,7 @@ run_command(main)
 """
 
 
+@pytest.mark.slow
 def test_processes_agree_and_fail_together():
     with running(2, "-c", AGREEMENTS, "ADDRESS", "ID") as both:
         (_, first), (_, second) = texts = outputs(both)
@@ -280,6 +286,7 @@ sys.exit(1)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end, status", [("killed", -signal.SIGKILL), ("fails", 1)])
 def test_a_process_that_ends_alone_ends_the_others(end, status):
     with running(3, "-c", ENDS, "ADDRESS", "ID", end) as processes:
@@ -291,6 +298,7 @@ def test_a_process_that_ends_alone_ends_the_others(end, status):
         assert "rerun the same commands" in errors
 
 
+@pytest.mark.slow
 def test_jax_alone_ends_neither_for_a_failure_nor_for_a_second_signal():
     """Why `distributed.leave` and `StopSignals` exist, as long as this passes."""
     with running(2, "-c", JAX_ALONE, "ADDRESS", "ID") as both:
@@ -299,6 +307,7 @@ def test_jax_alone_ends_neither_for_a_failure_nor_for_a_second_signal():
         assert [process.poll() for process in both] == [None, None]
 
 
+@pytest.mark.slow
 def test_a_missing_process_is_named_by_the_command(tmp_path):
     with training(tmp_path, "--startup_timeout_seconds=2", count=1) as (process,):
         ((output, errors),) = outputs([process], timeout=60)
@@ -308,6 +317,7 @@ def test_a_missing_process_is_named_by_the_command(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_jax_alone_aborts_where_a_process_is_missing():
     """Why the start-up barrier exists, as long as this passes."""
     code = (

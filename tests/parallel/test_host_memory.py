@@ -48,6 +48,7 @@ def count_faults(argument, **variables):
     return [int(number) for number in printed.split()]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_a_command_uses_freed_memory_again(tmp_path):
     cache = {"XDG_CACHE_HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"}
@@ -58,6 +59,7 @@ def test_a_command_uses_freed_memory_again(tmp_path):
     assert second > first / 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
 def test_not_where_there_may_be_an_accelerator(tmp_path):
     (tmp_path / "libtpu").mkdir()

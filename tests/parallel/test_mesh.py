@@ -58,6 +58,7 @@ def test_split_state_cuts_the_largest_axis_that_divides():
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimizer):
     changes = {
@@ -97,10 +98,12 @@ def train_losses(folder):
     return [record["loss"] for record in records if record["split"] == "train"]
 
 
+@pytest.mark.slow
 def test_eight_devices_train_as_one_does(resnet_config, tmp_path):
     compare_one_and_eight(resnet_config, tmp_path)
 
 
+@pytest.mark.slow
 def test_dropout_and_mixing_do_not_depend_on_the_devices(tiny_config, tmp_path):
     settings = {
         "model__dropout": 0.2, "model__drop_path": 0.2, "augment__mixup_alpha": 1.0,

@@ -148,6 +148,7 @@ def test_a_part_of_a_state_is_restored_alone(tmp_path):
             checkpoints.restore("latest", part | {"ema": jnp.ones(1)}, partial=True)
 
 
+@pytest.mark.slow
 def test_arrays_and_metadata_may_change_right_after_save(tmp_path):
     @jax.jit
     def make(step):
@@ -291,6 +292,7 @@ def sharded(size: int, spec: PartitionSpec) -> NamedSharding:
     return NamedSharding(Mesh(np.array(jax.devices()[:size]), ("data",)), spec)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("saved_on", "restored_on"),
     [
@@ -325,6 +327,7 @@ def test_explicit_copies_work_under_a_transfer_guard(tmp_path):
         assert bits(restored) == bits(state)
 
 
+@pytest.mark.slow
 def test_restores_in_a_process_with_one_device(tmp_path):
     state = jax.device_put(jnp.arange(64.0), sharded(8, PartitionSpec("data")))
     with Checkpoints(tmp_path) as checkpoints:
@@ -359,6 +362,7 @@ def empty(path: pathlib.Path) -> None:
     path.write_bytes(b"")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [flip_bit, truncate, empty, pathlib.Path.unlink])
 def test_damage_to_any_file_is_named_and_survived(two_checkpoints, damage):
     newest = two_checkpoints / "2"
@@ -418,6 +422,7 @@ def test_training_on_replaces_a_damaged_checkpoint(two_checkpoints, next_step):
         assert bits(restored) == bits(make_state(next_step))
 
 
+@pytest.mark.slow
 def test_older_than_a_damaged_checkpoint_can_be_saved(tmp_path):
     with Checkpoints(tmp_path) as checkpoints:
         save(checkpoints, 10, accuracy=0.9, loss=0.5)
@@ -439,6 +444,7 @@ class Bomb:
         return pathlib.Path.touch, (pathlib.Path(os.environ["BOMB"]),)
 
 
+@pytest.mark.slow
 def test_no_file_of_a_checkpoint_is_ever_unpickled(two_checkpoints, monkeypatch):
     bomb = two_checkpoints.parent / "exploded"
     monkeypatch.setenv("BOMB", str(bomb))
@@ -460,6 +466,7 @@ def test_no_file_of_a_checkpoint_is_ever_unpickled(two_checkpoints, monkeypatch)
     assert bomb.exists()  # so it would have been seen
 
 
+@pytest.mark.slow
 def test_strangers_are_refused(tmp_path):
     # Written by plain Orbax, without a manifest.
     ocp.StandardCheckpointer().save(tmp_path / "1/state", {"a": jnp.zeros(3)})
@@ -484,6 +491,7 @@ def test_strangers_are_refused(tmp_path):
 # ---- kills
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment(tmp_path):
     kills = json.loads(run_python("kill_repeatedly", tmp_path))
     assert kills["committed"] > 10
@@ -551,6 +559,7 @@ def test_opening_removes_leftovers_unless_read_only(two_checkpoints):
 # ---- disks
 
 
+@pytest.mark.slow
 def test_disk_full(tmp_path):
     run_in_namespace("size=8m,nr_inodes=200", "fill_disk", tmp_path / "disk")
 
@@ -616,6 +625,7 @@ def take_all_files_but(num_files: int, folder: pathlib.Path) -> None:
         (folder / str(number)).unlink()
 
 
+@pytest.mark.slow
 def test_read_only_disk(tmp_path):
     run_in_namespace("size=8m", "use_read_only_disk", tmp_path / "disk")
 

@@ -245,6 +245,7 @@ def last_epoch_run(tiny_config, tmp_path_factory):
     return workdir, train_and_evaluate(config, workdir)
 
 
+@pytest.mark.slow
 def test_nothing_selected(last_epoch_run):
     workdir, results = last_epoch_run
     assert results["selected_on"] == "nothing" and results["val"] is None
@@ -255,6 +256,7 @@ def test_nothing_selected(last_epoch_run):
     assert train_and_evaluate(load_run(workdir).config, workdir) == results
 
 
+@pytest.mark.slow
 def test_report_where_nothing_was_held_out(last_epoch_run):
     workdir, _ = last_epoch_run
     evaluate.main([f"--workdir={workdir}", "--report"])
@@ -278,11 +280,13 @@ def test_rules_that_wait_for_evaluations_need_some(tiny_config, tmp_path, change
         train_and_evaluate(config, tmp_path)
 
 
+@pytest.mark.slow
 def test_validation_that_selects_nothing(tiny_config, tmp_path):
     results = train_and_evaluate(tiny_config(data__select_on="nothing"), tmp_path)
     assert results["best_step"] == 6 and results["val"]["num_examples"] == 100
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version_loads(tiny_config, tmp_path):
     config = tiny_config(data__validation=0, data__select_on="test")
     results = train_and_evaluate(config, tmp_path)

@@ -53,6 +53,7 @@ def test_a_second_training_is_refused_until_the_first_is_dead(
     assert owner["process"] == os.getpid() and owner["host"] == platform.node()
 
 
+@pytest.mark.slow
 def test_the_command_says_it_in_one_sentence(holder, tmp_path):
     result = subprocess.run(
         [

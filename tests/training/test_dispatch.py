@@ -83,6 +83,7 @@ def test_on_an_accelerator_fed_images_bound_a_dispatch(
         assert found == expected, feed.num_bytes(1)
 
 
+@pytest.mark.slow
 def test_a_step_that_does_not_fit_into_memory_is_refused_with_a_way_out(
     tiny_config, tmp_path
 ):
@@ -146,6 +147,7 @@ def test_a_feed_gives_the_same_images_from_the_device_and_from_a_file(
         }
 
 
+@pytest.mark.slow
 def test_a_profile_of_steady_training_is_written_into_the_run(
     tiny_config, tmp_path, capsys
 ):
@@ -160,6 +162,7 @@ def test_a_profile_of_steady_training_is_written_into_the_run(
     assert "the device worked in" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_profile_ends_with_whatever_ends_the_run(tiny_config, tmp_path, monkeypatch):
     """Also where an evaluation follows every dispatch, and after an interruption."""
     original = TrainLog.add

@@ -162,6 +162,7 @@ def first_two_steps(name, splits):
     return [state.params for state in states], metrics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 def test_first_two_steps(name, splits):
     assert len(splits["train"]) == TRAIN

@@ -70,6 +70,7 @@ def assert_identical(a, b):
     jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [VIT, RESNET], ids=["vit", "resnet"])
 def test_resume_at_every_step_is_exact(
     tiny_config, tmp_path, monkeypatch, interrupt_after_one_step, changes
@@ -144,6 +145,7 @@ def test_a_change_that_does_not_fit_leaves_the_run_as_it_was(
     assert load_run(workdir).config.model.depth == 1
 
 
+@pytest.mark.slow
 def test_a_run_can_be_made_longer(tiny_config, tmp_path):
     train_and_evaluate(tiny_config(num_steps=3), tmp_path)
     results = train_and_evaluate(
@@ -154,6 +156,7 @@ def test_a_run_can_be_made_longer(tiny_config, tmp_path):
     assert len(RunFolder(tmp_path).read("environment")["earlier_starts"]) == 1
 
 
+@pytest.mark.slow
 def test_early_stopping_ends_a_run_and_stays_ended(tiny_config, tmp_path):
     config = tiny_config(
         num_steps=30, eval_every="2 steps", early_stopping__patience=1,
@@ -167,6 +170,7 @@ def test_early_stopping_ends_a_run_and_stays_ended(tiny_config, tmp_path):
     assert train_and_evaluate(config, tmp_path) == results
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_best(tiny_config, tmp_path):
     train_and_evaluate(tiny_config(optim__name="sgd", num_steps=2), tmp_path)
     best = load_run(tmp_path)
@@ -211,6 +215,7 @@ def wait_for_step(workdir, step, process):
     raise AssertionError(f"never reached step {step}: {process.communicate()}")
 
 
+@pytest.mark.slow
 def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_path):
     """kill -9, SIGTERM and Ctrl-C at whatever moment, against one that ran through."""
     whole = start(tmp_path / "whole")
@@ -238,6 +243,7 @@ def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_
     assert len(environment["earlier_starts"]) == 3
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once_and_leaves_the_checkpoint(tmp_path):
     process = start(tmp_path, "--config.checkpoint_every=10 steps")
     wait_for_step(tmp_path, 30, process)
@@ -270,6 +276,7 @@ def test_a_damaged_newest_checkpoint_costs_steps_and_no_bits(
     assert_identical(newest(tmp_path / "whole"), newest(pieces))
 
 
+@pytest.mark.slow
 def test_resume_on_more_devices_agrees_to_rounding(
     tiny_config, tmp_path, monkeypatch, interrupt_after_one_step
 ):
@@ -285,6 +292,7 @@ def test_resume_on_more_devices_agrees_to_rounding(
     assert moved["test"]["loss"] == pytest.approx(whole["test"]["loss"], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{"data__placement": "host"}, {"steps_per_dispatch": 3}]
 )

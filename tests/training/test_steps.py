@@ -76,6 +76,7 @@ def test_the_same_key_gives_the_same_bits_and_another_does_not(tiny_config, spli
     assert largest_difference(first.params, other.params) > 0
 
 
+@pytest.mark.slow
 def test_each_step_draws_anew(tiny_config, splits):
     """Without learning, only dropout can change the loss from one step to the next."""
     losses = [
@@ -88,6 +89,7 @@ def test_each_step_draws_anew(tiny_config, splits):
     assert losses[2] == losses[3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slices", [2, 4])
 def test_accumulation_gives_the_gradient_of_the_whole_batch(
     tiny_config, splits, slices
@@ -104,6 +106,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(
     assert_close(whole.params, sliced.params, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_slices_in_a_loop_are_slices_written_out(tiny_config, splits):
     """Accelerators loop over the slices, the CPU has them unrolled."""
     config = tiny_config(optim__accumulate_steps=2, model__dropout=0.1)
@@ -129,6 +132,7 @@ def test_slices_in_a_loop_are_slices_written_out(tiny_config, splits):
     assert_close(looped[0].opt_state, unrolled[0].opt_state, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_only_one_slice_is_in_memory_at_a_time(tiny_config, splits):
     def scratch_bytes(slices):
         config = tiny_config(batch_size=512, optim__accumulate_steps=slices)
@@ -183,6 +187,7 @@ def test_clipping_bounds_the_update_and_reports_the_norm_before(tiny_config, spl
     assert norm == pytest.approx(0.01, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_batchnorm_statistics_are_updated(tiny_config, splits):
     config = tiny_config(
         model__name="resnet18", model__width=4, model__patch_size=None,
