@@ -11,6 +11,7 @@ from scipy.special import ndtr
 from vit_jax.errors import UserError
 from vit_jax.models import ViT, make_model
 from vit_jax.models.attention import SelfAttention, mimetic_kernels
+from vit_jax.models.block_settings import BlockSettings
 from vit_jax.models.cpu.products import flat_dot_general
 from vit_jax.models.dropout import Dropout, random_mask
 from vit_jax.models.embeddings import (
@@ -142,7 +143,7 @@ def test_nothing_is_dropped_outside_training():
 
 
 def attention_with(tokens, **settings):
-    layer = SelfAttention(2, **settings)
+    layer = SelfAttention(BlockSettings(num_heads=2, **settings))
     variables = layer.init(jax.random.key(0), tokens, train=False)
 
     def weights(variables):
@@ -158,9 +159,10 @@ def attention_with(tokens, **settings):
 @pytest.mark.parametrize("implementation", ["xla", "cudnn"])
 def test_implementations_of_attention_agree(implementation, dtype):
     """Away from GPUs "cudnn" is "xla"; on one, it is what is tested here."""
-    shape = {"dtype": dtype, "qk_norm": True}
+    settings = {"num_heads": 4, "dtype": dtype, "qk_norm": True}
     layers = [
-        SelfAttention(4, **shape, implementation=i) for i in ("plain", implementation)
+        SelfAttention(BlockSettings(**settings, attention_implementation=name))
+        for name in ("plain", implementation)
     ]
     tokens = jax.random.normal(jax.random.key(1), (3, 9, 32))
     params = layers[0].init(jax.random.key(0), tokens, train=False)["params"]
@@ -277,7 +279,7 @@ def test_mimetic_init_is_the_layers_own():
 
 
 def test_default_init_is_a_truncated_normal():
-    layer = SelfAttention(2)
+    layer = SelfAttention(BlockSettings(num_heads=2))
     params = layer.init(jax.random.key(0), jnp.zeros((1, 1, 96)), train=False)["params"]
     kernel = np.asarray(params["qkv"]["kernel"])
     assert np.abs(kernel).max() <= 0.04

@@ -6,7 +6,7 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from vit_jax.models.cpu.products import flat_dot_general
+from vit_jax.models import backend
 from vit_jax.models.initializers import UNIFORM_KERNEL, projection_inits
 
 
@@ -121,7 +121,7 @@ class ShiftedPatchStem(nn.Module):
             self.width,
             **projection_inits(x.shape[-1]),
             dtype=self.dtype,
-            dot_general=flat_dot_general,
+            dot_general=backend.dot_general(),
             name="projection",
         )(x)
 
