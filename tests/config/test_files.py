@@ -12,6 +12,7 @@ from vit_jax.config import (
     flatten,
     load_config_file,
     make_config,
+    read_saved_config,
 )
 from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError
@@ -185,3 +186,10 @@ def test_config_files_that_cannot_be_used(tmp_path):
         load_config_file(str(wrong))
     with pytest.raises(UserError, match="no variants"):
         load_config_file(f"{wrong}:fast")
+
+
+def test_a_run_folders_old_name_of_microbatches_is_read():
+    saved = {"optim": {"name": "sgd", "accumulate_steps": 4}}
+    config = read_saved_config(saved)
+    assert (config.optim.num_microbatches, config.optim.name) == (4, "sgd")
+    assert "accumulate_steps" in saved["optim"]  # The caller's mapping is not changed.

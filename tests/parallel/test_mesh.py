@@ -106,7 +106,7 @@ def test_dropout_and_mixing_do_not_depend_on_the_devices(tiny_config, tmp_path):
         "model__dropout": 0.2, "model__drop_path": 0.2, "augment__mixup_alpha": 1.0,
         "augment__cutmix_alpha": 1.0, "augment__mix_per": "image",
         "augment__flip": "random", "log_every": "1 steps", "num_steps": 3,
-        "optim__accumulate_steps": 2,
+        "optim__num_microbatches": 2,
     }  # fmt: skip
     compare_one_and_eight(
         lambda **changes: tiny_config(**settings, **changes), tmp_path

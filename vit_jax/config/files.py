@@ -80,12 +80,16 @@ def make_config(settings: Any) -> ConfigDict:
 def read_saved_config(settings: Any) -> ConfigDict:
     """`make_config` of a run folder's config.json, of this version or an earlier one.
 
-    Earlier versions had data.validation="test" for what is select_on="test", and said
-    how a model starts by keys that do not matter once it has been trained.
+    Earlier versions had data.validation="test" for what is select_on="test",
+    optim.accumulate_steps for num_microbatches, and said how a model starts by keys
+    that do not matter once it has been trained.
     """
     saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
     if saved.get("data", {}).get("validation") == "test":
         saved["data"] |= {"validation": 0, "select_on": "test"}
+    optim = saved.get("optim", {})
+    if "accumulate_steps" in optim:
+        optim["num_microbatches"] = optim.pop("accumulate_steps")
     for key in ("position_init", "attention_init"):
         saved.get("model", {}).pop(key, None)
     return make_config(saved)

@@ -277,8 +277,8 @@ FIELDS: dict[str, Field] = {
     ),
     "optim.muon_learning_rate": number(0.02, "Muon's peak, for the blocks' matrices."),
     "optim.clip_norm": number(0.0, "Largest global norm of the gradient; 0: off."),
-    "optim.accumulate_steps": integer(
-        1, "Slices each batch is computed in; 1 may be up to 4 for a ViT on one CPU.", 1
+    "optim.num_microbatches": integer(
+        1, "Parts each batch is computed in; 1 may be up to 4 for a ViT on one CPU.", 1
     ),
     "optim.ema_decay": share(
         0.0, "Of the parameters' moving average, per step; 0: off.", below_one=True

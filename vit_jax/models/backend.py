@@ -115,7 +115,7 @@ def unrolls_loops() -> bool:
 
 
 def jit(function: Callable, **options: Any) -> Any:
-    """`jax.jit` of a whole model's computation, with this machine's compiler options."""
+    """`jax.jit` with the compiler options that suit a whole model on this machine."""
     return jax.jit(function, compiler_options=compiler_options(), **options)
 
 
