@@ -111,7 +111,8 @@ def test_training_normalises_by_the_batch_and_keeps_its_statistics(case):
     )(variables)
     exact = jax.tree.map(np.float64, variables)
     expected, stats = numpy_resnet(exact, np.float64(images), model, train=True)
-    # Deviations of a few values each in the last stage: rounding counts for more.
+    # Each standard deviation is of a few values in the last stage, where rounding has
+    # a larger effect.
     np.testing.assert_allclose(logits, expected, rtol=1e-3, atol=1e-3)
     assert jax.tree.structure(stats) == jax.tree.structure(state["batch_stats"])
     jax.tree.map(

@@ -82,7 +82,7 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimize
 
 @pytest.fixture(scope="module")
 def resnet_config(tiny_config):
-    """BatchNorm is what would see its device's share of the batch only."""
+    """BatchNorm would otherwise see only its own device's part of the batch."""
     return lambda **changes: tiny_config(
         model__name="resnet18", model__width=4, model__patch_size=None,
         model__depth=None, model__num_heads=None, num_steps=3,

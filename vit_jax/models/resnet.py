@@ -1,4 +1,4 @@
-"""Residual networks in their form for CIFAR's small images."""
+"""Residual networks in the form for CIFAR's small images."""
 
 import functools
 
@@ -9,15 +9,15 @@ from jaxtyping import Array, Float
 
 from vit_jax.models import backend
 
-# He et al., 2015, "Delving Deep into Rectifiers", keeping the gradients' variance.
+# He et al., 2015, "Delving Deep into Rectifiers": preserves the gradients' variance.
 CONV_INIT = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
-# PyTorch's default for a linear layer, U(-1, 1) / sqrt(fan_in), with which the usual
-# training recipes were found.
+# PyTorch's default for a linear layer, U(-1, 1) / sqrt(fan_in), which the usual
+# training recipes assume.
 HEAD_INIT = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
 class ResidualBlock(nn.Module):
-    """Convolutions with BatchNorm around a shortcut (He et al., 2016, figure 5).
+    """Convolutions with BatchNorm and a shortcut (He et al., 2016, figure 5).
 
     Attributes:
       width: channels of its 3x3 convolutions.
@@ -113,7 +113,7 @@ def _layers(dtype: DTypeLike, train: bool):
             channels,
             (kernel, kernel),
             strides=stride,
-            # Not "SAME", which at stride 2 would pad the far side only.
+            # Not "SAME", which at stride 2 would pad the bottom and the right only.
             padding=kernel // 2,
             use_bias=False,
             kernel_init=CONV_INIT,

@@ -1,4 +1,4 @@
-"""How every command begins and ends: its arguments, its complaints, its exit status."""
+"""Start and end of every command: arguments, error messages, exit status."""
 
 import argparse
 import contextlib
@@ -34,12 +34,12 @@ def make_parser(
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,
-        allow_abbrev=False,  # a slip is told, not guessed at
+        allow_abbrev=False,  # A mistyped flag is an error.
     )
 
 
 def _complain(text: str) -> None:
-    # A reader of standard error who left changes neither the work nor its status.
+    # A closed standard error changes neither the work nor the exit status.
     with contextlib.suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
 
