@@ -78,9 +78,8 @@ def test_cutmix_has_the_images_proportions_and_is_cut_off_at_its_edges():
     assert height.max() == 14  # twice the whole part of less than 8
     assert width.max() == 22
     # Where the middle is far from the edges: 2 * int(side / 2 * sqrt(area)).
-    inner = (fractions[:, [0, -1]] == 1).all((1, 2)) & (
-        fractions[:, :, [0, -1]] == 1
-    ).all((1, 2))
+    inner = (fractions[:, [0, -1]] == 1).all((1, 2))
+    inner &= (fractions[:, :, [0, -1]] == 1).all((1, 2))
     inner &= height > 0
     assert inner.sum() > 500
     assert (height[inner] % 2 == 0).all()

@@ -57,6 +57,7 @@ def test_golden_first_step(tiny_config, splits):
     golden = {
         "loss": 2.304242,
         "accuracy": 0.125,
+        "weighted_accuracy": 0.125,
         "grad_norm": 0.597425,
         "learning_rate": 0.0,
     }

@@ -32,8 +32,8 @@ def blend(
     """
     factor = jnp.asarray(factor, jnp.float32)
     difference = (image.astype(jnp.int32) - degenerate).astype(jnp.float32)
-    # Pillow rounds the product to float32, then the sum. A fused multiply-add would skip
-    # the first rounding. The product of either half of the factor
+    # Pillow rounds the product to float32, then the sum. A fused multiply-add would
+    # skip the first rounding. The product of either half of the factor
     # (12 bits) and the difference (9 bits) is exact, so that the sum of the two is the
     # rounded product, fused or not.
     bits = jax.lax.bitcast_convert_type(factor, jnp.uint32) & jnp.uint32(0xFFFFF000)

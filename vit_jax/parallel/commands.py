@@ -67,16 +67,16 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
         _complain("interrupted before there was anything to save")
         status = 130
     except BrokenPipeError:
-        # The reader left (`| head`). Python would complain again while it flushes
-        # standard output at exit.
+        # Standard output is closed (`| head`), and Python would report that again when
+        # it flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except Exception:
-        # Of several processes each has to leave by itself, whatever went wrong: at
+        # Each of several processes has to end by itself after any exception: at
         # Python's own exit JAX would wait for the others.
         if not distributed.is_started():
             raise
-        # Where another process went away, `distributed` ends this one meanwhile.
+        # If another process has died, `distributed` ends this one in the meantime.
         time.sleep(1)
         _complain(traceback.format_exc())
         status = 1

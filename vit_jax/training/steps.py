@@ -63,8 +63,7 @@ def train_step(
         the training split) and "epochs" int32 [b] (number of the pass over it).
       root_key: the run's key, from which this step's keys are derived.
       lr_scale: factor of the update, which `optim.plateau_scale` decides.
-      num_microbatches, unroll: see `mean_gradients`.
-      label_smoothing: see `loss_and_metrics`.
+      num_microbatches, unroll, label_smoothing: see `mean_gradients`.
       ema_decay: of the moving average per step; at step t it is at most
         (1 + t) / (10 + t), so that the average soon forgets the initial parameters.
 
@@ -74,7 +73,7 @@ def train_step(
     """
     step = state.step
     images, targets = augment(
-        # Augmentation has one key for the whole batch, that of microbatch 0.
+        # One key for the whole batch, that of microbatch 0.
         rng.microbatch_key(root_key, "augment", step, 0),
         batch["images"],
         batch["labels"],
@@ -154,7 +153,8 @@ def mean_gradients(
 
     Args:
       images, targets: of the whole batch, augmented.
-      root_key, label_smoothing: see `train_step`.
+      root_key: see `train_step`.
+      label_smoothing: see `loss_and_metrics`.
       num_microbatches: the batch is computed in this many parts, one after another,
         whose gradients are averaged. BatchNorm normalises each part by itself, and each
         has a dropout key of its own.
