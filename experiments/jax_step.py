@@ -20,7 +20,7 @@ from vit_jax.data import Dataset
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import Experiment, make_experiment
-from vit_jax.training.input_pipeline import Feed
+from vit_jax.training.input_pipeline import InputPipeline
 
 NUM_IMAGES = 50_000
 # Whose augmentation and optimizer a model is measured with; others: the defaults'.
@@ -86,7 +86,7 @@ class JaxStep:
         self._next_step = 0
         mesh = self.experiment.mesh
         whole = meshes.replicated(mesh)
-        self._feed = Feed(dataset, self.experiment.config, mesh)
+        self._pipeline = InputPipeline(dataset, self.experiment.config, mesh)
         self._root_key = jax.device_put(self.experiment.root_key, whole)
         self._lr_scale = meshes.put(np.float32(1), whole)
         start = time.perf_counter()
@@ -94,7 +94,7 @@ class JaxStep:
             self.experiment,
             self._state,
             self._root_key,
-            self._feed,
+            self._pipeline,
             [steps_per_dispatch],
         )
         self.compile_seconds = time.perf_counter() - start
@@ -103,11 +103,11 @@ class JaxStep:
         self.temp_bytes = memory.temp_size_in_bytes if memory is not None else 0
 
     def __call__(self) -> None:
-        batches = self._feed.batches_at(self._next_step, self.steps_per_dispatch)
+        batches = self._pipeline.batches_at(self._next_step, self.steps_per_dispatch)
         self._next_step += self.steps_per_dispatch
         self._state, metrics = self._compiled(
             self._state,
-            self._feed.split,
+            self._pipeline.split,
             meshes.put(batches, meshes.split_batches(self.experiment.mesh)),
             self._root_key,
             self._lr_scale,

@@ -16,7 +16,7 @@ from vit_jax.config import check_config, set_value
 from vit_jax.data import batches
 from vit_jax.errors import UserError
 from vit_jax.metrics import classification
-from vit_jax.models.backend import compiler_options
+from vit_jax.models import backend
 from vit_jax.training import steps
 from vit_jax.training.experiment import Experiment, make_augment, make_experiment
 
@@ -65,11 +65,10 @@ class Sweep:
         self._orders = seeds[:1] if shared_order else seeds
         train = splits["train"]
         self._train = jax.device_put((np.asarray(train.images), train.labels))
-        jit = functools.partial(jax.jit, compiler_options=compiler_options())
-        self._train_steps = jit(self._many_steps, donate_argnums=0)
+        self._train_steps = backend.jit(self._many_steps, donate_argnums=0)
         # A function compiled with options of its own cannot be part of another.
         eval_step = self.experiment.eval_step.__wrapped__
-        self._eval_step = jit(jax.vmap(eval_step, in_axes=(0, None)))
+        self._eval_step = backend.jit(jax.vmap(eval_step, in_axes=(0, None)))
 
     def _one_step(self, states, images, labels, indices, epochs):
         """One step of all members; `indices` [orders, batch], `epochs` [batch]."""

@@ -25,12 +25,6 @@ from vit_jax.config import (
 from vit_jax.errors import UserError
 from vit_jax.parallel import commands, distributed
 
-_PROCESS_FLAGS = {
-    "coordinator_address": "HOST:PORT",
-    "num_processes": "N",
-    "process_id": "I",
-}
-
 
 def _make_parser() -> argparse.ArgumentParser:
     parser = commands.make_parser("vit_jax.main", __doc__, commands.SETTINGS_EPILOG)
@@ -58,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
                 f"--{name} is missing; a full command is python -m vit_jax.main "
                 "--config=configs/vit_digits.py --workdir=runs/digits."
             )
-    _start_processes(options)
+    distributed.start_from_flags(options)
 
     # Imported late, so that the mistakes above are reported at once.
     from vit_jax.training.progress import say
@@ -76,37 +70,6 @@ def main(arguments: Sequence[str]) -> None:
         f"(step {results['best_step']}, selected on {results['selected_on']}); "
         f"{results['train_seconds']:.1f} s of training; results in {options.workdir}"
     )
-
-
-def _start_processes(options: argparse.Namespace) -> None:
-    """Connects with the other processes, if the flags say that there are any."""
-    given = {name: getattr(options, name) for name in _PROCESS_FLAGS}
-    missing = [f"--{name}" for name, value in given.items() if value is None]
-    if options.distributed and len(missing) < len(given):
-        raise UserError(
-            "--distributed asks the cluster for the address, number and id of the "
-            "processes; give these, or --distributed, not both."
-        )
-    if not options.distributed and 0 < len(missing) < len(given):
-        raise UserError(
-            f"{' and '.join(missing)} is missing; several processes need all of "
-            f"{', '.join(f'--{name}' for name in given)}."
-        )
-    if options.distributed or not missing:
-        distributed.start(
-            given["coordinator_address"],
-            _whole_number("num_processes", given["num_processes"]),
-            _whole_number("process_id", given["process_id"]),
-            timeout_seconds=_whole_number(
-                "startup_timeout_seconds", options.startup_timeout_seconds
-            ),
-        )
-
-
-def _whole_number(name: str, text: str | None) -> int | None:
-    if text is not None and not text.isdecimal():
-        raise UserError(f"--{name} is {text}, but must be a whole number.")
-    return None if text is None else int(text)
 
 
 run = functools.partial(commands.run_command, main)

@@ -24,9 +24,9 @@ def mixed(count=64, active=True, per="image", seed=0, **options):
     return np.asarray(images)[..., 0], np.asarray(targets)
 
 
-def draw_shares(count=4000, **options):
+def draw_fractions(count=4000, **options):
     draw = functools.partial(
-        mix.random_shares, height=16, width=24, **OPTIONS | options
+        mix.random_fractions, height=16, width=24, **OPTIONS | options
     )
     keys = jax.random.split(jax.random.key(0), count)
     return np.asarray(jax.jit(jax.vmap(draw))(keys))
@@ -74,14 +74,13 @@ def test_cutmix_pastes_one_rectangle():
 
 
 def test_cutmix_has_the_images_proportions_and_is_cut_off_at_its_edges():
-    shares = draw_shares(cutmix_alpha=1.0)
-    height, width = (shares == 0).any(2).sum(1), (shares == 0).any(1).sum(1)
+    fractions = draw_fractions(cutmix_alpha=1.0)
+    height, width = (fractions == 0).any(2).sum(1), (fractions == 0).any(1).sum(1)
     assert height.max() == 14  # twice the whole part of less than 8
     assert width.max() == 22
     # Where the middle is far from the edges: 2 * int(side / 2 * sqrt(area)).
-    inner = (shares[:, [0, -1]] == 1).all((1, 2)) & (shares[:, :, [0, -1]] == 1).all(
-        (1, 2)
-    )
+    inner = (fractions[:, [0, -1]] == 1).all((1, 2))
+    inner &= (fractions[:, :, [0, -1]] == 1).all((1, 2))
     inner &= height > 0
     assert inner.sum() > 500
     assert (height[inner] % 2 == 0).all()
@@ -94,7 +93,7 @@ def test_cutmix_has_the_images_proportions_and_is_cut_off_at_its_edges():
         centre, part = rng.integers(size, size=100_000), (half * size).astype(int)
         low, high = np.maximum(centre - part, 0), np.minimum(centre + part, size)
         expected = expected * (high - low)
-    found = (shares == 0).sum((1, 2))
+    found = (fractions == 0).sum((1, 2))
     assert stats.ks_2samp(found, expected).pvalue > 1e-3
 
 
@@ -109,13 +108,13 @@ def test_one_draw_for_the_batch_or_one_for_each_image():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("prob", "switch_prob"), [(0.3, 0.5), (1.0, 0.8), (1.0, 0.0)])
-def test_chances_of_mixing_and_of_cutmix(prob, switch_prob):
+def test_probabilities_of_mixing_and_of_cutmix(prob, switch_prob):
     # Alphas at which neither keeps an image as it is.
-    shares = draw_shares(
+    fractions = draw_fractions(
         mixup_alpha=5.0, cutmix_alpha=5.0, prob=prob, switch_prob=switch_prob
     )
-    is_cutmix = (shares == 0).any((1, 2))
-    is_mixup = ~is_cutmix & (shares < 1).any((1, 2))
+    is_cutmix = (fractions == 0).any((1, 2))
+    is_mixup = ~is_cutmix & (fractions < 1).any((1, 2))
     count = int((is_cutmix | is_mixup).sum())
     assert stats.binomtest(count, 4000, prob).pvalue > 1e-3
     assert stats.binomtest(int(is_cutmix.sum()), count, switch_prob).pvalue > 1e-3

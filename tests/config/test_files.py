@@ -98,3 +98,10 @@ def test_settings_of_older_run_folders(fill, expected):
     config = read_saved_config(json.loads(json.dumps(saved)))
     assert (config.augment.erase_fill, config.augment.erase_noise) == expected
     assert (config.data.validation, config.data.select_on) == (0, "test")
+
+
+def test_a_run_folders_old_name_of_microbatches_is_read():
+    saved = {"optim": {"name": "sgd", "accumulate_steps": 4}}
+    config = read_saved_config(saved)
+    assert (config.optim.num_microbatches, config.optim.name) == (4, "sgd")
+    assert "accumulate_steps" in saved["optim"]  # The caller's mapping is not changed.

@@ -237,8 +237,8 @@ def draw(path, leaf):
     """Values that keep a network's activations near 1, for a leaf of its variables."""
     if path[-1].key == "kernel":
         rng = np.random.default_rng(0)
-        deviation = math.prod(leaf.shape[:-1]) ** -0.5
-        return rng.normal(0, deviation, leaf.shape).astype(np.float32)
+        std = math.prod(leaf.shape[:-1]) ** -0.5
+        return rng.normal(0, std, leaf.shape).astype(np.float32)
     fill = 1 if path[-1].key in ("scale", "var") else 0
     return np.full(leaf.shape, fill, np.float32)
 

@@ -83,7 +83,7 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimize
 
 @pytest.fixture(scope="module")
 def resnet_config(tiny_config):
-    """BatchNorm is what would see its device's share of the batch only."""
+    """BatchNorm would otherwise see only its own device's part of the batch."""
     return lambda **changes: tiny_config(
         model__name="resnet18", model__width=4, model__patch_size=None,
         model__depth=None, model__num_heads=None, num_steps=3,
@@ -109,7 +109,7 @@ def test_dropout_and_mixing_do_not_depend_on_the_devices(tiny_config, tmp_path):
         "model__dropout": 0.2, "model__drop_path": 0.2, "augment__mixup_alpha": 1.0,
         "augment__cutmix_alpha": 1.0, "augment__mix_per": "image",
         "augment__flip": "random", "log_every": "1 steps", "num_steps": 3,
-        "optim__accumulate_steps": 2,
+        "optim__num_microbatches": 2,
     }  # fmt: skip
     compare_one_and_eight(
         lambda **changes: tiny_config(**settings, **changes), tmp_path

@@ -13,11 +13,12 @@ from vit_jax import data
 from vit_jax.config import load_config_file
 from vit_jax.data import Dataset, batches
 from vit_jax.errors import UserError
+from vit_jax.models import backend
 from vit_jax.parallel.signals import Interrupted
 from vit_jax.runs.folder import RunFolder
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import make_experiment, make_plan
-from vit_jax.training.input_pipeline import Feed, prefetch
+from vit_jax.training.input_pipeline import InputPipeline, prefetch
 from vit_jax.training.logs import TrainLog
 from vit_jax.training.profile import busy_seconds
 from vit_jax.training.train import train_and_evaluate
@@ -60,16 +61,17 @@ def test_few_programs_are_compiled(path):
 
 def test_steps_in_a_dispatch_are_chosen_for_the_device(tiny_config, experiment):
     plan = experiment.plan
-    feed = Feed(experiment.splits["train"], experiment.config, experiment.mesh)
-    assert dispatch.steps_per_dispatch(experiment.config, plan, feed) == 1
+    train = experiment.splits["train"]
+    pipeline = InputPipeline(train, experiment.config, experiment.mesh)
+    assert dispatch.steps_per_dispatch(experiment.config, plan, pipeline) == 1
     asked = tiny_config(steps_per_dispatch=7)
-    assert dispatch.steps_per_dispatch(asked, plan, feed) == 7
+    assert dispatch.steps_per_dispatch(asked, plan, pipeline) == 7
 
 
-def test_on_an_accelerator_fed_images_bound_a_dispatch(
+def test_images_from_the_host_limit_a_dispatch_on_an_accelerator(
     experiment, tiny_config, monkeypatch
 ):
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(backend, "platform", lambda: "gpu")
     plan = dataclasses.replace(experiment.plan, log_every=50)
     train, mesh = experiment.splits["train"], experiment.mesh
     for changes, expected in (
@@ -78,9 +80,9 @@ def test_on_an_accelerator_fed_images_bound_a_dispatch(
         ({"data__placement": "host", "batch_size": 2**18}, 13),
     ):
         config = tiny_config(**changes)
-        feed = Feed(train, config, mesh)
-        found = dispatch.steps_per_dispatch(config, plan, feed)
-        assert found == expected, feed.num_bytes(1)
+        pipeline = InputPipeline(train, config, mesh)
+        found = dispatch.steps_per_dispatch(config, plan, pipeline)
+        assert found == expected, pipeline.num_bytes(1)
 
 
 @pytest.mark.slow
@@ -120,12 +122,13 @@ def mapped(experiment, tmp_path):
     return Dataset(images, train.labels, train.class_names)
 
 
-def test_a_feed_gives_the_same_images_from_the_device_and_from_a_file(
+def test_a_pipeline_gives_the_same_images_from_the_device_and_from_a_file(
     experiment, mapped, tiny_config
 ):
     config = experiment.config
-    on_device = Feed(experiment.splits["train"], config, experiment.mesh)
-    streamed = Feed(mapped, tiny_config(data__placement="host"), experiment.mesh)
+    mesh, on_host = experiment.mesh, tiny_config(data__placement="host")
+    on_device = InputPipeline(experiment.splits["train"], config, mesh)
+    streamed = InputPipeline(mapped, on_host, mesh)
     assert on_device.split is not None and streamed.split is None
     dispatches = [(0, 2), (2, 2), (4, 1)]
     pairs = zip(on_device.stream(dispatches), streamed.stream(dispatches), strict=True)
@@ -140,10 +143,10 @@ def test_a_feed_gives_the_same_images_from_the_device_and_from_a_file(
         )
     expected = batches.train_indices(1338, config.batch_size, config.seed, 4)
     np.testing.assert_array_equal(ours["indices"][0], expected)
-    for feed in (on_device, streamed):
-        given = jax.eval_shape(lambda x: x, next(feed.stream([(0, 3)]))[1])
+    for pipeline in (on_device, streamed):
+        given = jax.eval_shape(lambda x: x, next(pipeline.stream([(0, 3)]))[1])
         assert {k: (v.shape, v.dtype) for k, v in given.items()} == {
-            k: (v.shape, v.dtype) for k, v in feed.shapes(3).items()
+            k: (v.shape, v.dtype) for k, v in pipeline.shapes(3).items()
         }
 
 

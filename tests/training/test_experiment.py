@@ -1,11 +1,11 @@
 """From a config to an experiment: the plan, the summary, and what does not fit."""
 
-import jax
 import pytest
 
-from vit_jax import data, models
+from vit_jax import data
 from vit_jax.errors import UserError
-from vit_jax.training.experiment import make_experiment, make_plan, summarize
+from vit_jax.models import backend
+from vit_jax.training.experiment import make_experiment, make_plan
 
 
 @pytest.fixture(scope="module")
@@ -37,29 +37,26 @@ def test_what_does_not_fit_is_refused_before_compiling(
         assert word in str(refusal.value)
 
 
-def test_batches_are_checked_against_devices_and_slices(tiny_config, splits):
+def test_batches_are_checked_against_devices_and_microbatches(tiny_config, splits):
     with pytest.raises(UserError, match=r"batch_size is 16.*24"):
-        make_experiment(tiny_config(num_devices=3, optim__accumulate_steps=8), splits)
+        make_experiment(tiny_config(num_devices=3, optim__num_microbatches=8), splits)
 
 
-def test_a_single_cpu_slices_large_batches_of_a_vit(tiny_config, splits, monkeypatch):
-    def slices(**settings):
+def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
+    tiny_config, splits, monkeypatch
+):
+    def microbatches(**settings):
         built = make_experiment(tiny_config(**settings), splits)
-        assert built.config.optim.accumulate_steps in (1, 8)  # As it was asked for.
-        return built.num_slices
+        assert built.config.optim.num_microbatches in (1, 8)  # As it was asked for.
+        return built.num_microbatches
 
-    monkeypatch.setattr("vit_jax.training.experiment._MIN_SLICE_MACS", 1)
-    assert slices(batch_size=32) == 1  # of eight devices
-    monkeypatch.setattr(jax, "device_count", lambda: 1)
-    assert slices(batch_size=32) == 4
-    assert slices(batch_size=34) == 2
-    assert slices(batch_size=32, optim__accumulate_steps=8) == 8
+    monkeypatch.setattr(backend, "num_microbatches", lambda size, macs: size // 16)
+    assert microbatches(batch_size=32) == 2
+    assert microbatches(batch_size=64) == 4
+    assert microbatches(batch_size=32, optim__num_microbatches=8) == 8
     resnet = dict.fromkeys(("patch_size", "depth", "num_heads"), None)
     resnet = {f"model__{key}": value for key, value in resnet.items()}
-    assert slices(batch_size=32, model__name="resnet18", **resnet) == 1
-    monkeypatch.undo()
-    monkeypatch.setattr(jax, "device_count", lambda: 1)
-    assert slices(batch_size=32) == 1  # of a model this small
+    assert microbatches(batch_size=32, model__name="resnet18", **resnet) == 1
 
 
 def test_a_plan_counts_in_steps(tiny_config):
@@ -80,18 +77,3 @@ def test_the_caller_keeps_his_config(tiny_config, splits):
     experiment = make_experiment(config, splits)
     assert config.to_json() == before
     assert experiment.config.model.mlp_ratio == 4.0
-
-
-def test_the_summary_says_what_is_about_to_happen(tiny_config, splits):
-    experiment = make_experiment(tiny_config(), splits)
-    num_params = models.count_params(experiment.init_state().params)
-    text = summarize(experiment, num_params)
-    for words in (
-        "1 x cpu (cpu), float32", "8x8x1 images", "train 1,338", "test 359", "val 100",
-        "selects on the hold-out", "vit, 3,850 parameters", "GFLOPs", "6 steps of 16",
-        "adamw", "warmup_cosine",
-    ):  # fmt: skip
-        assert words in text
-    same = {**splits, "val": splits["test"]}
-    text = summarize(make_experiment(tiny_config(), same), num_params)
-    assert "selects on the test split" in text and "val 359" not in text

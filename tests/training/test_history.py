@@ -3,11 +3,11 @@ import math
 import pytest
 
 from vit_jax.config import make_config
-from vit_jax.training.history import Journal
+from vit_jax.training.history import History
 
 
 def test_best_by_accuracy_then_loss_and_never_by_nan():
-    journal = Journal()
+    history = History()
     evaluations = [
         (0.5, 1.0, True),
         (math.nan, math.nan, False),
@@ -19,22 +19,22 @@ def test_best_by_accuracy_then_loss_and_never_by_nan():
     ]
     for step, (accuracy, loss, is_best) in enumerate(evaluations):
         scores = {"accuracy": accuracy, "loss": loss}
-        assert journal.add_evaluation(step, scores) == is_best, step
-        assert journal.last_evaluated_step == step
+        assert history.add_evaluation(step, scores) == is_best, step
+        assert history.last_evaluated_step == step
 
 
 def test_the_plateau_rule_reads_the_losses():
     config = make_config({"schedule": {"name": "plateau", "plateau_patience": 1}})
-    journal = Journal()
+    history = History()
     for step, loss in enumerate([1.0, 1.0, 0.5, 0.6]):
-        journal.add_evaluation(step, {"accuracy": 0.0, "loss": loss})
-    assert journal.lr_scale(config.schedule) == pytest.approx(0.25)
-    assert journal.lr_scale(make_config({}).schedule) == 1.0
+        history.add_evaluation(step, {"accuracy": 0.0, "loss": loss})
+    assert history.lr_scale(config.schedule) == pytest.approx(0.25)
+    assert history.lr_scale(make_config({}).schedule) == 1.0
 
 
 def test_stopping_reads_the_accuracies():
     rule = make_config({"early_stopping": {"target": 0.9}}).early_stopping
-    journal = Journal()
-    assert journal.last_evaluated_step == -1 and not journal.should_stop(rule)
-    journal.add_evaluation(1, {"accuracy": 0.91, "loss": 1.0})
-    assert journal.should_stop(rule)
+    history = History()
+    assert history.last_evaluated_step == -1 and not history.should_stop(rule)
+    history.add_evaluation(1, {"accuracy": 0.91, "loss": 1.0})
+    assert history.should_stop(rule)

@@ -27,7 +27,7 @@ from vit_jax.training.train import train_and_evaluate
 VIT = {
     "model__dropout": 0.1, "model__drop_path": 0.1, "optim__ema_decay": 0.9,
     "augment__mixup_alpha": 0.2, "augment__cutmix_alpha": 1.0,
-    "augment__flip": "alternating", "optim__accumulate_steps": 2,
+    "augment__flip": "alternating", "optim__num_microbatches": 2,
     "optim__clip_norm": 1.0, "eval_every": "2 steps",
 }  # fmt: skip
 VIT_NOISE = {key: VIT[key] for key in VIT if key != "eval_every"}

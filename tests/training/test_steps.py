@@ -57,6 +57,7 @@ def test_golden_first_step(tiny_config, splits):
     golden = {
         "loss": 2.304242,
         "accuracy": 0.125,
+        "weighted_accuracy": 0.125,
         "grad_norm": 0.597425,
         "learning_rate": 0.0,
     }
@@ -90,26 +91,26 @@ def test_each_step_draws_anew(tiny_config, splits):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("slices", [2, 4])
+@pytest.mark.parametrize("num_microbatches", [2, 4])
 def test_accumulation_gives_the_gradient_of_the_whole_batch(
-    tiny_config, splits, slices
+    tiny_config, splits, num_microbatches
 ):
     # Each image is mixed with one of the whole batch, and by the same draw.
     mixed = functools.partial(
         tiny_config, augment__mixup_alpha=0.8, optim__clip_norm=1.0
     )
     whole, metrics = one_step(mixed(), splits, num_steps=2)
-    sliced, sliced_metrics = one_step(
-        mixed(optim__accumulate_steps=slices), splits, num_steps=2
+    split, split_metrics = one_step(
+        mixed(optim__num_microbatches=num_microbatches), splits, num_steps=2
     )
-    assert sliced_metrics == pytest.approx(metrics, rel=1e-4)
-    assert_close(whole.params, sliced.params, rtol=1e-3, atol=1e-5)
+    assert split_metrics == pytest.approx(metrics, rel=1e-4)
+    assert_close(whole.params, split.params, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.slow
-def test_slices_in_a_loop_are_slices_written_out(tiny_config, splits):
-    """Accelerators loop over the slices, the CPU has them unrolled."""
-    config = tiny_config(optim__accumulate_steps=2, model__dropout=0.1)
+def test_microbatches_in_a_loop_are_microbatches_written_out(tiny_config, splits):
+    """An accelerator loops over microbatches; for a CPU they are written out."""
+    config = tiny_config(optim__num_microbatches=2, model__dropout=0.1)
     built = experiment.make_experiment(config, splits)
     train, state = splits["train"], built.init_state()
     indices = np.arange(config.batch_size, dtype=np.int32)
@@ -133,9 +134,9 @@ def test_slices_in_a_loop_are_slices_written_out(tiny_config, splits):
 
 
 @pytest.mark.slow
-def test_only_one_slice_is_in_memory_at_a_time(tiny_config, splits):
-    def scratch_bytes(slices):
-        config = tiny_config(batch_size=512, optim__accumulate_steps=slices)
+def test_only_one_microbatch_is_in_memory_at_a_time(tiny_config, splits):
+    def scratch_bytes(num_microbatches):
+        config = tiny_config(batch_size=512, optim__num_microbatches=num_microbatches)
         built = experiment.make_experiment(config, splits)
         images = splits["train"].images
         shape = jax.ShapeDtypeStruct

@@ -1,8 +1,8 @@
 """Augmentation of training batches on the device, inside the jitted train step.
 
-Each image goes through crop, flip and policy (uint8), normalisation and erasing
-(float32) by itself, with a key of its own; then the batch is mixed. Only mixing moves
-anything between devices, and that is one image for each.
+Crop, flip and policy (uint8), then normalisation and erasing (float32) are applied to
+each image separately, with a random key of its own; then the batch is mixed. Only
+mixing moves data between devices, one image for each of them.
 
 Imports nothing else of `vit_jax` but `errors`.
 """
@@ -32,7 +32,7 @@ def normalize(
 def smooth_labels(
     labels: Int[Array, "b"], *, num_classes: int, smoothing: float
 ) -> Float32[Array, "b {num_classes}"]:
-    """One-hot targets, a share of which is spread evenly over all classes."""
+    """One-hot targets, of which the fraction `smoothing` is spread over all classes."""
     return (1 - smoothing) * jax.nn.one_hot(labels, num_classes) + (
         smoothing / num_classes
     )
@@ -107,22 +107,23 @@ def make_augment(
     mix_until_step: int,
     seed: int | UInt32[Array, ""] = 0,
 ) -> Callable[..., tuple[Array, Array]]:
-    """The augmentation that `config.augment` describes, a pure function to jit.
+    """The augmentation that `config.augment` describes, a pure function.
 
     Args:
-      config: the `augment` group of the settings; of `mix_until`, see below.
+      config: the `augment` group of the settings, except `mix_until`.
       mean: of each channel, 0..1.
       std: of each channel, 0..1.
-      num_classes: columns of the targets.
+      num_classes: number of columns of the targets.
       mix_until_step: the first step without MixUp and CutMix.
       seed: of the first view of each example under alternating flip.
 
     Returns:
       augment(key, images, labels, *, step, epochs, indices) -> (images, targets) of a
-      batch. Images come in as uint8, 0..255, and go out normalised, float32; targets
-      have a row that sums to 1 for each. `step` counts optimizer steps, `epochs` says
-      in which pass over the training split each image is seen, and `indices` which of
-      its examples it is; the last two matter for alternating flip only.
+      batch. The images given are uint8, 0..255, and those returned are normalised
+      float32; each image has a row of targets that sums to 1. `step` is the number of
+      optimizer steps done, `epochs` the number of the pass over the training split for
+      each image, and `indices` its index there; the last two are used by alternating
+      flips only.
     """
     crop, flip, policy, erasing = _make_image_operations(config, seed=seed)
     mixing = _make_mixing(config)

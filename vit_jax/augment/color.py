@@ -1,11 +1,10 @@
 """Operations on the pixel values of one image, equal to Pillow's bit for bit.
 
 All take one image [height, width, channels] of uint8, 0..255, with 1 or 3 channels, and
-return one of the same shape. They are what torchvision's policies apply to Pillow
-images, so a run here sees the same training images as one there. Arithmetic is in
-integers wherever Pillow's result can be had that way, and otherwise (`blend`,
-`autocontrast`) written so that neither fused multiply-add nor another device's rounding
-can change it.
+return one of the same shape. torchvision's policies apply the same operations to Pillow
+images, so the training images are the same. Arithmetic is in integers wherever that
+gives Pillow's result; elsewhere (`blend`, `autocontrast`) it is written so that neither
+a fused multiply-add nor the rounding of a device can change the result.
 """
 
 import functools
@@ -24,18 +23,19 @@ def blend(
     *,
     factor: Float[Array, ""] | float,
 ) -> Image:
-    """degenerate + factor * (image - degenerate), cut to 0..255, fraction dropped.
+    """degenerate + factor * (image - degenerate), clipped to 0..255 and rounded down.
 
     Args:
-      degenerate: what factor 0 gives, 0..255.
-      image: what factor 1 gives.
-      factor: at least 0; above 1 it exaggerates. Used in float32.
+      degenerate: the result of factor 0, 0..255.
+      image: the result of factor 1.
+      factor: at least 0, converted to float32; above 1 it extrapolates.
     """
     factor = jnp.asarray(factor, jnp.float32)
     difference = (image.astype(jnp.int32) - degenerate).astype(jnp.float32)
-    # Pillow rounds the product to float32, then the sum. A compiler that fuses the two
-    # skips the first rounding. Halves of 12 bits times 9 bits are exact, so that their
-    # sum is the rounded product, fused or not.
+    # Pillow rounds the product to float32, then the sum. A fused multiply-add would
+    # skip the first rounding. The product of either half of the factor
+    # (12 bits) and the difference (9 bits) is exact, so that the sum of the two is the
+    # rounded product, fused or not.
     bits = jax.lax.bitcast_convert_type(factor, jnp.uint32) & jnp.uint32(0xFFFFF000)
     high = jax.lax.bitcast_convert_type(bits, jnp.float32)
     product = high * difference + (factor - high) * difference
@@ -56,12 +56,12 @@ def brightness(image: Image, *, factor: Float[Array, ""] | float) -> Image:
 
 
 def color(image: Image, *, factor: Float[Array, ""] | float) -> Image:
-    """Blends with its own gray version; factor 1 changes nothing, 0 is gray."""
+    """Blends with its grey version; factor 1 changes nothing, 0 gives grey."""
     return blend(_gray(image), image, factor=factor)
 
 
 def contrast(image: Image, *, factor: Float[Array, ""] | float) -> Image:
-    """Blends with its mean gray, rounded half up; factor 1 changes nothing."""
+    """Blends with its mean grey value, rounded half up; factor 1 changes nothing."""
     gray = _gray(image)
     mean = (2 * jnp.sum(gray) + gray.size) // (2 * gray.size)
     return blend(mean.reshape(1, 1, 1), image, factor=factor)
@@ -70,13 +70,13 @@ def contrast(image: Image, *, factor: Float[Array, ""] | float) -> Image:
 def sharpness(image: Image, *, factor: Float[Array, ""] | float) -> Image:
     """Blends with its smoothed version; factor 1 changes nothing, above 1 sharpens.
 
-    The smoothing kernel is 1/13 everywhere and 5/13 in the middle; pixels at the border
-    have no full neighbourhood and stay as they are.
+    The 3x3 smoothing kernel is 5/13 in the middle and 1/13 elsewhere; pixels at the
+    border are not smoothed.
     """
     x = image.astype(jnp.int32)
     rows = x[:-2] + x[1:-1] + x[2:]
     total = rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] + 4 * x[1:-1, 1:-1]
-    # Rounded to nearest: total / 13 is never halfway between two integers.
+    # Rounds to the nearest integer: total / 13 is never halfway between two.
     smooth = x.at[1:-1, 1:-1].set((2 * total + 13) // 26)
     return blend(smooth, image, factor=factor)
 
@@ -98,9 +98,10 @@ def invert(image: Image) -> Image:
 
 
 def equalize(image: Image) -> Image:
-    """Flattens each channel's histogram; a channel of one value stays as it is.
+    """Equalizes each channel's histogram; a channel of a single value is unchanged.
 
-    A value becomes the number of pixels below it, in units that make the brightest 255.
+    Each value is replaced by the number of pixels below it, scaled so that the
+    brightest becomes 255.
 
     The histogram is a scatter. For 128 images of CIFAR-10 on 2 CPU cores it takes 3 ms;
     sorting takes 12, a product of one-hot nibbles 29, comparing with all values 196.
@@ -119,7 +120,7 @@ def equalize(image: Image) -> Image:
 def autocontrast(image: Image) -> Image:
     """Stretches each channel linearly to make its darkest value 0, its brightest 255.
 
-    A channel of one value stays as it is.
+    A channel of a single value is unchanged.
     """
     x = image.astype(jnp.int32)
     low, high = x.min((0, 1), keepdims=True), x.max((0, 1), keepdims=True)
@@ -136,13 +137,13 @@ def autocontrast(image: Image) -> Image:
 
 @functools.cache
 def _autocontrast_shortfalls() -> UInt32[np.ndarray, "256 256"]:
-    """Where Pillow's autocontrast of the range low..high lands 1 below the exact value.
+    """Bits of where Pillow's autocontrast of low..high is 1 below the exact value.
 
-    Pillow computes int(x * scale + offset) in doubles. Where (x - low) * 255 divides by
-    high - low, rounding can leave the result a hair below the integer, and int() drops
-    1: for 12,094 of all triples (low, high, x). The integers in question are, for each
-    range, multiples of 15 or of 17, so that integer // 15 tells them apart: it is the
-    number of the bit that is set.
+    Pillow computes int(x * scale + offset) in double precision. Where high - low
+    divides (x - low) * 255, rounding can make the sum slightly smaller than the exact
+    integer, and int() then returns 1 less: for 12,094 of all triples (low, high, x).
+    For each range these integers are multiples of 15 or of 17, so that integer // 15
+    identifies them: it is the number of the bit that is set.
     """
     table = np.zeros((256, 256), np.uint32)
     x = np.arange(256)

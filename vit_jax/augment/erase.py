@@ -21,11 +21,11 @@ def random_erase(
     The rectangle is lower and narrower than the image.
 
     Args:
-      key: draws all of this.
-      image: normalised, so that 0 is the mean color.
+      key: draws the rectangle, whether it is used, and the noise.
+      image: normalised, so that 0 is the mean colour.
       prob: 0..1.
       fill: a number, or "noise" from a standard normal for each value.
-      area: smallest and largest share of the image, 0..1.
+      area: smallest and largest fraction of the image, 0..1.
       ratio: smallest and largest height over width.
     """
     height, width, _ = image.shape

@@ -47,15 +47,15 @@ def random_part(
 ) -> tuple[Int32[Array, "2"], Int32[Array, "2"]]:
     """A random rectangle in an image: its first row and column, its height and width.
 
-    Of ten draws, as in torchvision, the first that fits is taken; its place is uniform.
+    As in torchvision, it is the first of ten draws that fits; its position is uniform.
 
     Args:
       key: draws all of this.
       height: of the image, pixels.
       width: of the image, pixels.
-      area: smallest and largest, as shares of the image; uniform between.
-      ratio: smallest and largest, of height over width; its logarithm is uniform.
-      largest: height and width that a draw may have at most to fit.
+      area: smallest and largest area, as fractions of the image; uniform in between.
+      ratio: smallest and largest height over width; its logarithm is uniform.
+      largest: largest height and width that fit.
       otherwise: height and width if none of the draws fits.
     """
     draw_key, place_key = jax.random.split(key)
@@ -83,13 +83,13 @@ def random_resized_crop(
 ) -> UInt8[Array, "h w c"]:
     """A random part of the image, enlarged to its size (Szegedy et al. 2015).
 
-    The part's ratio of sides is 3/4 to 4/3. If none fits, it is the whole image, which
-    is torchvision's answer as well where images are square.
+    The part's height over width is 3/4 to 4/3. If no draw fits, it is the whole image,
+    as in torchvision for square images.
 
     Args:
       key: draws the part.
       image: 0..255.
-      min_area: smallest share of the image that is kept, above 0, at most 1.
+      min_area: smallest fraction of the image that is kept, above 0, at most 1.
     """
     height, width, _ = image.shape
     start, size = random_part(
@@ -109,9 +109,9 @@ def resized_crop(
 ) -> UInt8[Array, "h w c"]:
     """Enlarges a part to the size of the whole by bilinear interpolation.
 
-    Pixels are squares with their values at the centres, and the part is cut out first:
-    beyond its outermost centres their values continue. Pillow's resize does the same,
-    but rounds in between: values differ by at most 1.
+    Pixels have their values at their centres. The part is cut out before it is resized,
+    so beyond its outermost centres their values are repeated. Pillow's resize does the
+    same, but rounds in between: values differ by at most 1.
 
     Args:
       image: 0..255.
@@ -126,29 +126,29 @@ def resized_crop(
         high = jnp.minimum(low + 1, length - 1)
         return (first + jnp.stack([low, high]).astype(jnp.int32)), position - low
 
-    # Gathers: for 128 images of CIFAR-10 they take half the time of products with
-    # matrices of weights, on the CPU.
+    # Indexing: for 128 images of CIFAR-10 on a CPU it takes half the time of products
+    # with matrices of weights.
     image = image.astype(jnp.float32)
-    (above, below), share = neighbours(start[0], size[0], image.shape[0])
-    share = share[:, None, None]
-    rows = image[above] * (1 - share) + image[below] * share
-    (left, right), share = neighbours(start[1], size[1], image.shape[1])
-    share = share[None, :, None]
-    resized = rows[:, left] * (1 - share) + rows[:, right] * share
+    (above, below), fraction = neighbours(start[0], size[0], image.shape[0])
+    fraction = fraction[:, None, None]
+    rows = image[above] * (1 - fraction) + image[below] * fraction
+    (left, right), fraction = neighbours(start[1], size[1], image.shape[1])
+    fraction = fraction[None, :, None]
+    resized = rows[:, left] * (1 - fraction) + rows[:, right] * fraction
     return jnp.round(resized).astype(jnp.uint8)
 
 
 def mirror(
     image: Shaped[Array, "h w c"], *, mirrored: Bool[Array, ""]
 ) -> Shaped[Array, "h w c"]:
-    """The image, left and right exchanged where `mirrored`."""
+    """The image, flipped left to right if `mirrored`."""
     return jnp.where(mirrored, image[:, ::-1], image)
 
 
 def random_flip(
     key: Key[Array, ""], image: UInt8[Array, "h w c"]
 ) -> UInt8[Array, "h w c"]:
-    """Exchanges left and right with probability 1/2."""
+    """Flips left to right with probability 1/2."""
     return mirror(image, mirrored=jax.random.bernoulli(key))
 
 
@@ -159,16 +159,16 @@ def alternating_flip(
     index: Int[Array, ""],
     seed: int | UInt32[Array, ""],
 ) -> UInt8[Array, "h w c"]:
-    """Exchanges left and right in every other epoch (Jordan 2024, airbench).
+    """Flips left to right in every other epoch (Jordan 2024, airbench).
 
-    Two epochs in a row thus show both views of each example, where independent coins
-    show the same one twice half of the time.
+    Two consecutive epochs thus show both views of each example, whereas independent
+    flips would show the same view twice with probability 1/2.
 
     Args:
       image: 0..255.
-      epoch: pass over the data this image is seen in.
-      index: which training example it is; its first view is a coin drawn from it.
-      seed: of those coins; constant through a run.
+      epoch: number of the pass over the data.
+      index: of the training example, from which its first view is drawn.
+      seed: of the first views; constant during a run.
     """
     coin = jax.random.bernoulli(jax.random.fold_in(jax.random.key(seed), index))
     return mirror(image, mirrored=coin ^ (epoch % 2 == 1))
@@ -177,11 +177,13 @@ def alternating_flip(
 def warp(
     image: UInt8[Array, "h w c"], *, matrix: Int32[Array, "6"]
 ) -> UInt8[Array, "h w c"]:
-    """The nearest source pixel of each pixel, black outside, exactly as Pillow's.
+    """Replaces each pixel by its nearest source pixel, exactly as Pillow does.
+
+    Pixels whose source is outside the image are black.
 
     Args:
       image: 0..255.
-      matrix: from target to source, of `affine_matrix`.
+      matrix: from target to source, as `affine_matrix` returns it.
     """
     height, width, channels = image.shape
     y, x = np.indices((height, width), np.int32)
@@ -197,11 +199,11 @@ def warp(
 def affine_matrix(
     a: float, b: float, c: float, d: float, e: float, f: float
 ) -> Int32[np.ndarray, "6"]:
-    """source_x = a x + b y + c, source_y = d x + e y + f, as `warp` wants it.
+    """The matrix of source_x = a x + b y + c, source_y = d x + e y + f for `warp`.
 
-    Coordinates are pixels, (0, 0) being the corner of the image. Pillow takes them at
-    pixel centres, in 16.16 fixed point; as that is integer arithmetic, `warp` gives
-    Pillow's result on any device, ties included.
+    Coordinates are pixels, and (0, 0) is the corner of the image. Pillow evaluates them
+    at pixel centres, in 16.16 fixed point; because that is integer arithmetic, `warp`
+    gives Pillow's result on any device, ties included.
     """
     c += 0.5 * a + 0.5 * b
     f += 0.5 * d + 0.5 * e

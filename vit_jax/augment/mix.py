@@ -1,4 +1,4 @@
-"""MixUp and CutMix: two images and their targets made one."""
+"""MixUp and CutMix: each image and its target are mixed with those of another."""
 
 from functools import partial
 
@@ -12,9 +12,9 @@ from vit_jax.augment.geometry import rectangle
 def random_beta(key: Key[Array, ""], *, alpha: float) -> Float32[Array, ""]:
     """A draw from Beta(alpha, alpha), alpha above 0.
 
-    Bailey 1994 makes Student's t with 2 * alpha degrees of freedom of two uniform
+    Bailey 1994 computes Student's t with 2 * alpha degrees of freedom from two uniform
     numbers, and (1 + t / sqrt(2 * alpha + t^2)) / 2 has this distribution. Unlike
-    jax.random.beta it has no rejection loop, for which a GPU waits on the host.
+    jax.random.beta it has no rejection loop, in which a GPU would wait for the host.
     """
     radius, angle = jax.random.uniform(key, (2,))
     cosine = jnp.cos(2 * jnp.pi * angle)
@@ -23,7 +23,7 @@ def random_beta(key: Key[Array, ""], *, alpha: float) -> Float32[Array, ""]:
     return 0.5 + 0.5 * jnp.sign(cosine) / jnp.sqrt(1 + 1 / square)
 
 
-def random_shares(
+def random_fractions(
     key: Key[Array, ""],
     *,
     height: int,
@@ -33,12 +33,12 @@ def random_shares(
     prob: float,
     switch_prob: float,
 ) -> Float32[Array, "{height} {width}"]:
-    """What share of itself, 0..1, an image keeps at each pixel.
+    """The fraction of itself, 0..1, that an image keeps at each pixel.
 
     MixUp (Zhang et al. 2018): one number from Beta(mixup_alpha, mixup_alpha) for all.
     CutMix (Yun et al. 2019): 0 in a rectangle and 1 elsewhere. The rectangle's area is
-    1 - Beta(cutmix_alpha, cutmix_alpha) of the image and its centre uniform; what of it
-    falls outside is cut off.
+    1 - Beta(cutmix_alpha, cutmix_alpha) of the image and its centre is uniform; the
+    part of it outside the image is cut off.
 
     Args:
       key: draws all of this.
@@ -46,8 +46,8 @@ def random_shares(
       width: of the image, pixels.
       mixup_alpha: 0 for CutMix only.
       cutmix_alpha: 0 for MixUp only.
-      prob: chance of either of them; otherwise every share is 1.
-      switch_prob: chance of CutMix where both are on.
+      prob: probability of either of them; otherwise every fraction is 1.
+      switch_prob: probability of CutMix where both are switched on.
     """
     use_key, switch_key, mixup_key, cutmix_key, place_key = jax.random.split(key, 5)
     if mixup_alpha:
@@ -61,10 +61,10 @@ def random_shares(
         cutmix = 1.0 - box
     if mixup_alpha and cutmix_alpha:
         switch = jax.random.bernoulli(switch_key, switch_prob)
-        shares = jnp.where(switch, cutmix, mixup)
+        fractions = jnp.where(switch, cutmix, mixup)
     else:
-        shares = mixup if mixup_alpha else cutmix
-    return jnp.where(jax.random.bernoulli(use_key, prob), shares, 1.0)
+        fractions = mixup if mixup_alpha else cutmix
+    return jnp.where(jax.random.bernoulli(use_key, prob), fractions, 1.0)
 
 
 def random_mix(
@@ -78,26 +78,26 @@ def random_mix(
 ) -> tuple[Float32[Array, "b h w c"], Float32[Array, "b k"]]:
     """Mixes each image of a batch, and its targets, with the one before it.
 
-    Batches are drawn at random, so that the neighbour is as good a partner as one from
-    a permutation; and where the batch lies on several devices, each sends one image on
-    instead of all. Targets are mixed by the mean share over the pixels, for CutMix the
-    area that was really left.
+    Batches are in random order, so the neighbour is as good a partner as one from a
+    permutation; and where a batch is divided over several devices, each device sends
+    one image to the next instead of all. Targets are mixed by the mean fraction over
+    the pixels, which for CutMix is the area that the image has kept.
 
     Args:
-      key: draws the shares.
+      key: draws the fractions.
       images: any range.
       targets: one row for each image.
-      active: False leaves everything as it is.
+      active: whether to mix; False returns images and targets unchanged.
       per: "batch" for one draw for all, "image" for one for each.
-      **options: of `random_shares`.
+      **options: of `random_fractions`.
     """
     count, height, width, _ = images.shape
     keys = jax.random.split(key, count if per == "image" else 1)
-    draw = partial(random_shares, height=height, width=width, **options)
-    shares = jnp.where(active, jax.vmap(draw)(keys), 1.0)
-    kept = shares.mean((1, 2))[:, None]
-    shares = shares[:, :, :, None]
+    draw = partial(random_fractions, height=height, width=width, **options)
+    fractions = jnp.where(active, jax.vmap(draw)(keys), 1.0)
+    kept = fractions.mean((1, 2))[:, None]
+    fractions = fractions[:, :, :, None]
     return (
-        shares * images + (1 - shares) * jnp.roll(images, 1, axis=0),
+        fractions * images + (1 - fractions) * jnp.roll(images, 1, axis=0),
         kept * targets + (1 - kept) * jnp.roll(targets, 1, axis=0),
     )

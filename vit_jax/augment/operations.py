@@ -1,4 +1,4 @@
-"""One operation of a policy as numbers, so that each image of a batch has its own."""
+"""Operations of a policy as rows of numbers, so that each image can have another."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -12,12 +12,12 @@ from vit_jax.augment import color, geometry
 
 
 class Operation(NamedTuple):
-    """One operation or, with leading axes, a table of them.
+    """One operation or, with leading axes, a table of operations.
 
     Attributes:
-      kind: position in `_KINDS`.
+      kind: index into `_KINDS`.
       matrix: of a warp, see `geometry.affine_matrix`.
-      amount: of the others: factor, bits or threshold.
+      amount: of other kinds: factor, number of bits or threshold.
     """
 
     kind: Int32[Array, "*n"] | Int32[np.ndarray, "*n"]
@@ -44,7 +44,7 @@ _KINDS = {
 def make_operation(
     name: str, magnitude: float, *, height: int, width: int
 ) -> Operation:
-    """An operation at a magnitude, both in torchvision's terms, as NumPy scalars.
+    """An operation at a magnitude, in torchvision's terms, as NumPy arrays.
 
     Args:
       name: a key of `policies.magnitudes`, or "invert".
@@ -82,15 +82,15 @@ def make_table(
 def apply_rows(
     image: UInt8[Array, "h w c"], *, table: Operation, rows: Int[Array, "n"]
 ) -> UInt8[Array, "h w c"]:
-    """Applies these rows of a table to an image, 0..255, one after the other.
+    """Applies rows of a table to an image, 0..255, one after another.
 
-    Under vmap every image goes through every kind of operation and keeps one result. So
-    kinds are few, identity and all geometric operations being one warp, and each is
-    cheap. Measured for 128 images of CIFAR-10 and two operations, on 2 CPU cores, where
-    a train step of ViT-Tiny/4 takes 3 to 5 s: 25 ms. Unrolling the scan makes it 90, as
-    XLA then fuses, and so repeats, the first operation in each kind of the second. In
-    lax.map only the drawn kinds run, which takes 2, but would leave an accelerator with
-    one image at a time.
+    Under vmap every kind of operation is computed for every image, and one result is
+    kept. Therefore there are few kinds (identity and all geometric operations are one
+    warp) and each is cheap. Two operations on 128 images of CIFAR-10 take 25 ms on 2
+    CPU cores, where a train step of ViT-Tiny/4 takes 3 to 5 s. Unrolling the scan takes
+    90 ms, because XLA then fuses, and so repeats, the first operation in each kind of
+    the second. With lax.map only the drawn kinds are computed, which takes 2 ms, but an
+    accelerator would compute one image at a time.
     """
     kinds = list(_KINDS.values())
 

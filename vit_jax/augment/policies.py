@@ -1,9 +1,9 @@
 """RandAugment, TrivialAugmentWide and AutoAugment, as torchvision applies them.
 
-Every choice a policy has, an operation at a magnitude with a sign, is a row of a table
-made once on the host; the device draws row numbers. Images are uint8, 0..255, [height,
-width, channels], with 1 or 3 channels. Geometric operations take the nearest pixel and
-fill with black.
+Each choice of a policy, an operation with a magnitude and a sign, is a row of a table
+that the host makes once; the device draws row numbers. Images are uint8, 0..255,
+[height, width, channels], with 1 or 3 channels. Geometric operations take the nearest
+pixel and fill with black.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from jaxtyping import Array, Float32, Key, UInt8
 
 from vit_jax.augment.operations import apply_rows, make_table
 
-# Their magnitudes have no sign; all others' have one or are 0.
+# Operations whose magnitude has no sign; that of all others has a sign or is 0.
 _UNSIGNED = ("posterize", "solarize")
 
 # Pairs of (operation, probability, bin of 10), found by Cubuk et al. 2019.
@@ -68,9 +68,9 @@ def magnitudes(
 ) -> dict[str, Float32[np.ndarray, "{num_bins}"]]:
     """The magnitude of each operation in each bin.
 
-    Bins rise evenly from no effect to the largest, which the arguments give, in the
-    units of `operations.make_operation`; `posterize` counts the bits dropped. What has
-    no magnitude is 0 in every bin.
+    Bins rise evenly from no effect to the largest magnitude, which the arguments give
+    in the units of `operations.make_operation`; `posterize` is the number of bits
+    dropped. An operation without a magnitude has 0 in every bin.
     """
     none = np.zeros(num_bins, np.float32)
     dropped_bits = np.round(np.arange(num_bins) / ((num_bins - 1) / posterize))
@@ -93,7 +93,7 @@ def magnitudes(
 
 
 def _standard_magnitudes(num_bins: int, height: int, width: int):
-    """Of RandAugment and AutoAugment, where translation was 150 pixels of 331."""
+    """`magnitudes` of RandAugment and AutoAugment: translation is 150/331 of a side."""
     return magnitudes(
         num_bins,
         shear=0.3,
@@ -106,7 +106,7 @@ def _standard_magnitudes(num_bins: int, height: int, width: int):
 
 
 def _with_signs(choices: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Each choice twice, so that drawing one draws its sign, if it has one, as well."""
+    """Each choice with both signs, so that one draw decides the sign as well."""
     return [
         (name, float(magnitude) * (1 if name in _UNSIGNED else sign))
         for name, magnitude in choices
@@ -126,7 +126,7 @@ def randaugment(
     Args:
       key: draws the operations and their signs.
       image: 0..255.
-      num_ops: operations one after the other.
+      num_ops: number of operations, applied one after another.
       magnitude: the bin of 31, 0..30, of all operations.
     """
     height, width, _ = image.shape

@@ -137,8 +137,10 @@ FIELDS: dict[str, Field] = {
     "optim.clip_norm": number(
         0.0, "Global norm to which gradients are clipped; 0: no clipping."
     ),
-    "optim.accumulate_steps": integer(
-        1, "Slices each batch is computed in; 1 may be up to 4 for a ViT on one CPU.", 1
+    "optim.num_microbatches": integer(
+        1,
+        "Microbatches per optimizer step; 1 may become up to 4 for a ViT on one CPU.",
+        1,
     ),
     "optim.ema_decay": fraction(
         0.0,

@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen as nn
 from jaxtyping import Array, Float, Int, UInt8
 
 from vit_jax.errors import UserError
@@ -27,7 +26,7 @@ def feature_maps(
             f"{run.config.model.name} has no feature maps, which a ResNet has; look at "
             "its attention."
         )
-    _, maps = _forward(run.variables, run.normalize(images), None, run.model, "")
+    maps = _forward(run.variables, run.normalize(images), run.model)
     # jit hands dictionaries back in order of their keys.
     names = ["stem", *sorted(maps.keys() - {"stem"})]
     return {name: np.asarray(maps[name], np.float32) for name in names}
@@ -59,43 +58,41 @@ def grad_cam(
     gradients = _gradients(
         run.variables,
         run.normalize(images),
-        jnp.zeros(features.shape),
+        jnp.zeros(features.shape, run.model.dtype),
         classes,
         run.model,
-        f"stage{stage}_block{run.model.stage_sizes[stage - 1]}",
+        f"stage{stage}",
     )
-    weights = np.asarray(gradients).mean(axis=(1, 2))
+    weights = np.asarray(gradients, np.float32).mean(axis=(1, 2))
     return np.maximum(np.einsum("bijf,bf->bij", features, weights), 0)
 
 
-@functools.partial(jax.jit, static_argnames=("model", "changed"))
+@functools.partial(jax.jit, static_argnames="model")
 def _forward(
-    variables: Any,
-    images: Float[Array, "b h w c"],
-    offset: Float[Array, "b rows columns features"] | None,
-    model: ResNet,
-    changed: str,
-) -> tuple[Array, dict[str, Array]]:
-    """(logits, maps), with `offset` added to the output of the block `changed`."""
-
-    def add_offset(call, arguments, options, context):
-        output = call(*arguments, **options)
-        is_changed = context.module.name == changed
-        return output + offset.astype(output.dtype) if is_changed else output
-
-    with nn.intercept_methods(add_offset):
-        logits, state = model.apply(
-            variables, images, train=False, mutable=["intermediates"]
-        )
+    variables: Any, images: Float[Array, "b h w c"], model: ResNet
+) -> dict[str, Array]:
+    """The feature maps of the stem and of every stage."""
+    _, state = model.apply(variables, images, train=False, mutable=["intermediates"])
     seen = state["intermediates"]
     stages = ["stem", *(f"stage{i + 1}" for i in range(len(model.stage_sizes)))]
-    return logits, {name: seen[name][0] for name in stages}
+    return {name: seen[name][0] for name in stages}
 
 
-@functools.partial(jax.jit, static_argnames=("model", "changed"))
-def _gradients(variables, images, offset, classes, model, changed):
+@functools.partial(jax.jit, static_argnames=("model", "stage"))
+def _gradients(
+    variables: Any,
+    images: Float[Array, "b h w c"],
+    offset: Float[Array, "b rows columns features"],
+    classes: Int[Array | np.ndarray, "b"],
+    model: ResNet,
+    stage: str,
+) -> Float[Array, "b rows columns features"]:
+    """Derivative of each image's logit of its class by the output of a stage."""
+
     def chosen_logits(offset):
-        logits, _ = _forward(variables, images, offset, model, changed)
+        logits = model.apply(
+            {**variables, "perturbations": {stage: offset}}, images, train=False
+        )
         return jnp.take_along_axis(logits, jnp.asarray(classes)[:, None], axis=1).sum()
 
     return jax.grad(chosen_logits)(offset)

@@ -6,12 +6,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen as nn
 from jaxtyping import Array, Float, Int, UInt8
 
 from vit_jax.interpret.attention import Attention
 from vit_jax.models import ViT
-from vit_jax.models.attention import SelfAttention
 from vit_jax.runs.load import Run
 
 
@@ -66,21 +64,18 @@ def attention_gradients(
 ) -> Float[Array, "batch blocks heads tokens tokens"]:
     """Derivative of each image's logit of its class by each attention weight.
 
-    `weights` gives the shape only. Weights are changed where the model drops some of
-    them in training, the first place that they pass after the softmax.
+    Args:
+      weights: only the shape is used.
     """
 
     def chosen_logits(offsets):
-        def add_offset(call, arguments, options, context):
-            module = context.module
-            in_attention = isinstance(module.parent, SelfAttention)
-            if in_attention and module.name == "Dropout_0":
-                block = int(module.path[0].removeprefix("block"))
-                arguments = (arguments[0] + offsets[:, block], *arguments[1:])
-            return call(*arguments, **options)
-
-        with nn.intercept_methods(add_offset):
-            logits = model.apply(variables, images, train=False)
+        perturbations = {
+            f"block{i}": {"attention": {"attention": offsets[:, i]}}
+            for i in range(model.depth)
+        }
+        logits = model.apply(
+            {**variables, "perturbations": perturbations}, images, train=False
+        )
         return jnp.take_along_axis(logits, jnp.asarray(classes)[:, None], axis=1).sum()
 
     return jax.grad(chosen_logits)(jnp.zeros(weights.shape))

@@ -1,6 +1,7 @@
 """The models: ViTs and ResNets that classify images, by name.
 
-cpu/ has the kernels for a CPU, backend.py says what this machine computes with.
+vit.py and resnet.py have the models, block_settings.py the settings of a ViT's blocks,
+and cpu/ the kernels for a CPU. backend.py decides what this machine computes with.
 Imports nothing else of `vit_jax` but `errors`.
 """
 
@@ -32,10 +33,10 @@ __all__ = [
     "model_settings",
 ]
 
-# What a row does not say is the class's default; a ViT's patches are 4x4 pixels.
+# The defaults of the classes apply where a row gives no value.
 MODELS: dict[str, functools.partial] = {
     # The sizes of Touvron et al., 2021, "Training data-efficient image transformers";
-    # "vit" is "vit_ti" and the one to change by single settings.
+    # "vit" equals "vit_ti" and is meant to be changed by single settings.
     "vit": functools.partial(ViT),
     "vit_ti": functools.partial(ViT, width=192, depth=12, num_heads=3),
     "vit_s": functools.partial(ViT, width=384, depth=12, num_heads=6),
@@ -44,7 +45,7 @@ MODELS: dict[str, functools.partial] = {
     "vit_s_patch8": functools.partial(
         ViT, width=384, depth=12, num_heads=6, patch_size=8
     ),
-    # Four ViTs that were trained from scratch on CIFAR-10, each as its study had it.
+    # Four ViTs of studies that trained them from scratch on CIFAR-10.
     "vit_192x9": functools.partial(
         ViT, width=192, depth=9, num_heads=8, dropout=0.1, embedding_dropout=0.1,
         attention_dropout=0.1, norm_eps=1e-5,
@@ -63,7 +64,7 @@ MODELS: dict[str, functools.partial] = {
         norm_eps=1e-5,
     ),
     # CCT-7/3x1 of Hassani et al., 2021: 256 tokens, sequence pooling. Their code
-    # normalises the residual stream once more after attention; their text does not.
+    # has another LayerNorm on the residual stream after attention; their text has not.
     "cct_7": functools.partial(
         ViT, width=256, depth=7, num_heads=4, mlp_ratio=2.0, stem="conv", patch_size=2,
         pooling="sequence", qkv_bias=False, attention_dropout=0.1, drop_path=0.1,
@@ -74,7 +75,7 @@ MODELS: dict[str, functools.partial] = {
     "resnet50": functools.partial(ResNet, stage_sizes=(3, 4, 6, 3), bottleneck=True),
 }  # fmt: skip
 
-# Settings that only act where another has a certain value.
+# Settings that have an effect only if another setting has a certain value.
 _NEEDS = {
     "stem_channels": ("stem", "conv"),
     "stem_downsampling": ("stem", "conv"),
@@ -92,14 +93,14 @@ def make_model(
 
     Args:
       config_model: `name`, a row of `MODELS`, and settings that replace the row's where
-        they are not None. Its `dtype` is not read: `dtype` is.
+        they are not None. Its `dtype` is ignored in favour of the argument.
       num_classes: length of the logits.
       image_shape: of one image, in pixels.
       dtype: of the computation, jnp.float32 or jnp.bfloat16.
 
     Raises:
-      UserError: an unknown name, a setting the model does not have or that would do
-        nothing, or settings that do not fit each other or the image.
+      UserError: the name is unknown, the model does not have a setting, a setting would
+        have no effect, or settings do not fit each other or the image.
     """
     network = _row(config_model["name"]).func
     settings = _resolve(config_model)
@@ -111,13 +112,14 @@ def make_model(
 
 
 def model_settings(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
-    """`config_model` with every None that the model has a value for filled in.
+    """`config_model`, with the model's own value in place of every None.
 
-    Settings that the model lacks stay None; the result describes the same model.
+    Settings that the model does not have stay None; the result describes the same
+    model.
 
     Raises:
-      UserError: an unknown name, a setting the model does not have, or one that would
-        do nothing.
+      UserError: the name is unknown, the model does not have a setting, or a setting
+        would have no effect.
     """
     settings = _resolve(config_model)
     return {key: settings.get(key, value) for key, value in config_model.items()}
@@ -127,7 +129,7 @@ def model_settings(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, An
 def init_variables(
     model: nn.Module, key: PRNGKeyArray, image_shape: tuple[int, int, int]
 ) -> dict[str, Any]:
-    """Fresh float32 variables: "params" and, for a ResNet, "batch_stats"."""
+    """Initial float32 variables: "params" and, for a ResNet, "batch_stats"."""
     return model.init(key, jnp.zeros((1, *image_shape)))
 
 
@@ -146,7 +148,7 @@ def _row(name: str) -> functools.partial:
 
 
 def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting of the row, by name, replaced where the config is not None."""
+    """All settings by name: the config's where they are not None, else the row's."""
     name = config_model["name"]
     row = _row(name)
     apart = ("num_classes", "dtype", "name", "parent")
@@ -169,8 +171,8 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
     for key, (switch, needed) in _NEEDS.items():
         if key in given and given[key] != defaults[key] and settings[switch] != needed:
             raise UserError(
-                f"config.model.{key} is {given[key]!r}, but acts only with "
-                f"config.model.{switch}={needed}; set that, or leave {key} None."
+                f"config.model.{key} is {given[key]!r}, but has an effect only "
+                f"with config.model.{switch}={needed}; set that, or leave {key} None."
             )
     return settings
 
@@ -199,7 +201,7 @@ def _check_patches(
 
 
 def _check_attention(settings: Mapping[str, Any]) -> None:
-    """What only the plain implementation can do."""
+    """Refuses what an implementation of attention cannot do."""
     implementation = settings["attention_implementation"]
     for key in ("attention_dropout", "local_attention"):
         if implementation != "plain" and settings[key]:

@@ -5,10 +5,10 @@ import functools
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jax.typing import DTypeLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from vit_jax.models.cpu.products import flat_dot_general
+from vit_jax.models import backend
+from vit_jax.models.block_settings import BlockSettings
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.initializers import attention_kernel_inits
 
@@ -17,86 +17,67 @@ class SelfAttention(nn.Module):
     """Scaled dot-product attention of every token to every token, with its projections.
 
     Sows the weights after the softmax, before their dropout, as "attention" in the
-    collection "intermediates": float32 [batch, heads, query token, key token].
-
-    Attributes:
-      num_heads: divides the width of the tokens.
-      qkv_bias: whether queries, keys and values have a bias.
-      qk_norm: LayerNorm without bias on each head's queries and keys (Dehghani et al.,
-        2023, "Scaling Vision Transformers to 22 Billion Parameters").
-      local_attention: locality self-attention (Lee et al., 2021, "Vision Transformer
-        for Small-Size Datasets"): no token attends to itself, and each head learns the
-        factor of its logits, which starts at the usual head_width**-0.5.
-      attention_dropout: chance of dropping a weight, in training.
-      dropout: chance of dropping an output element, in training.
-      layer_init: of the kernels, see `initializers`.
-      mimetic_init: whether `mimetic_kernels` take the place of `layer_init`.
-      implementation: of the product of queries, keys and values, see `attend`. Anything
-        but "plain" excludes local_attention and attention_dropout, and gives way to it
-        where the weights are asked for.
+    collection "intermediates": float32 [batch, heads, query token, key token]. Adds
+    "attention" of the collection "perturbations", if it is given, to the same weights,
+    so that a derivative by them can be taken. In both cases attention is computed by
+    the "plain" implementation, the only one that has the weights.
     """
 
-    num_heads: int
-    qkv_bias: bool = True
-    qk_norm: bool = False
-    local_attention: bool = False
-    attention_dropout: float = 0.0
-    dropout: float = 0.0
-    layer_init: str = "normal"
-    mimetic_init: bool = False
-    implementation: str = "plain"
-    norm_eps: float = 1e-6
-    dtype: DTypeLike = jnp.float32
+    settings: BlockSettings
 
     @nn.compact
     def __call__(
         self, tokens: Float[Array, "batch tokens width"], *, train: bool
     ) -> Float[Array, "batch tokens width"]:
-        width = tokens.shape[-1]
-        head_width = width // self.num_heads
+        settings, width = self.settings, tokens.shape[-1]
+        head_width = width // settings.num_heads
         qkv_init, out_init = self._kernel_inits(width)
 
         dense = functools.partial(
-            nn.DenseGeneral, dtype=self.dtype, dot_general=flat_dot_general
+            nn.DenseGeneral, dtype=settings.dtype, dot_general=backend.dot_general()
         )
         qkv = dense(
-            (3, self.num_heads, head_width),
-            use_bias=self.qkv_bias,
+            (3, settings.num_heads, head_width),
+            use_bias=settings.qkv_bias,
             kernel_init=qkv_init,
             name="qkv",
         )(tokens)
         query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
-        if self.qk_norm:
+        if settings.qk_norm:
             norm = functools.partial(
-                nn.LayerNorm, self.norm_eps, self.dtype, use_bias=False
+                nn.LayerNorm, settings.norm_eps, settings.dtype, use_bias=False
             )
             query, key = norm(name="query_norm")(query), norm(name="key_norm")(key)
 
-        asked = self.is_mutable_collection("intermediates")
-        if self.implementation == "plain" or asked:
+        implementation = settings.attention_implementation
+        needs_weights = self.is_mutable_collection(
+            "intermediates"
+        ) or self.has_variable("perturbations", "attention")
+        if implementation == "plain" or needs_weights:
             mixed = self._attend_plainly(query, key, value, train)
         else:
-            mixed = attend(query, key, value, implementation=self.implementation)
+            mixed = attend(query, key, value, implementation=implementation)
         mixed = dense(width, axis=(-2, -1), kernel_init=out_init, name="out")(mixed)
-        return Dropout(self.dropout, deterministic=not train)(mixed)
+        return Dropout(settings.dropout, deterministic=not train)(mixed)
 
     def _attend_plainly(self, query, key, value, train):
-        # Once, or XLA (JAX 0.10) puts the heads before the tokens for each product on a
-        # CPU, forward and backward.
+        settings = self.settings
+        # The heads come before the tokens here, once. Otherwise XLA (JAX 0.10) would
+        # transpose for each product on a CPU, forward and backward.
         query, key, value = (x.swapaxes(1, 2) for x in (query, key, value))
         num_tokens, head_width = query.shape[2:]
         # Logits and softmax are float32 whatever the dtype of the products' operands.
         logits = jnp.einsum(
             "bhqd,bhkd->bhqk", query, key, preferred_element_type=jnp.float32
         )
-        if self.local_attention:
+        if settings.local_attention:
             factor = self.param(
                 "inverse_temperature",
                 nn.initializers.constant(head_width**-0.5),
-                (self.num_heads,),
+                (settings.num_heads,),
             )
             itself = jnp.eye(num_tokens, dtype=bool)[None, None]
-            # Not -inf: a lone token has nothing else to attend to and would become NaN.
+            # Not -inf: a single token has no other to attend to and would become NaN.
             lowest = jnp.finfo(jnp.float32).min
             logits = jnp.where(itself, lowest, logits * factor[None, :, None, None])
         else:
@@ -104,15 +85,19 @@ class SelfAttention(nn.Module):
         weights = nn.softmax(logits)
         self.sow("intermediates", "attention", weights)
 
-        weights = Dropout(self.attention_dropout, deterministic=not train)(weights)
-        mixed = jnp.einsum("bhqk,bhkd->bhqd", weights.astype(self.dtype), value)
+        if self.has_variable("perturbations", "attention"):
+            weights = self.perturb("attention", weights)
+        drop = Dropout(settings.attention_dropout, deterministic=not train)
+        weights = drop(weights).astype(settings.dtype)
+        mixed = jnp.einsum("bhqk,bhkd->bhqd", weights, value)
         return mixed.swapaxes(1, 2)
 
     def _kernel_inits(self, width: int):
-        if not self.mimetic_init or not self.is_initializing():
-            return attention_kernel_inits(self.layer_init)
+        settings = self.settings
+        if not settings.mimetic_init or not self.is_initializing():
+            return attention_kernel_inits(settings.layer_init)
         # One draw for both kernels: only their product is prescribed.
-        qkv, out = mimetic_kernels(self.make_rng("params"), width, self.num_heads)
+        qkv, out = mimetic_kernels(self.make_rng("params"), width, settings.num_heads)
         return lambda *_: qkv, lambda *_: out
 
 
@@ -125,17 +110,15 @@ def attend(
 ) -> Float[Array, "batch tokens heads head"]:
     """Scaled dot-product attention by `jax.nn.dot_product_attention`.
 
-    The default of `SelfAttention` is its own, "plain" one: on a CPU (JAX 0.10.2) "xla"
-    took 28 to 37% longer at 65 tokens, forward and backward. On a GPU none has been
-    measured yet: `python -m experiments.benchmark --attention` does.
+    `SelfAttention` has an implementation of its own, "plain", which is the default: on
+    a CPU (JAX 0.10.2) "xla" took 28 to 37% longer at 65 tokens, forward and backward.
+    `python -m experiments.benchmark --attention` measures them on any device.
 
     Args:
-      implementation: "xla", or "cudnn", NVIDIA's fused kernel, for 16-bit numbers on a
-        GPU; anywhere else that is "xla", too, so that a run can be taken elsewhere.
+      implementation: "xla", or "cudnn", NVIDIA's fused kernel; see
+        `backend.attention_implementation` for machines that do not have it.
     """
-    fused = jax.default_backend() == "gpu" and query.dtype.itemsize == 2
-    if implementation == "cudnn" and not fused:
-        implementation = "xla"
+    implementation = backend.attention_implementation(implementation, query.dtype)
     return jax.nn.dot_product_attention(
         query, key, value, implementation=implementation
     )
@@ -177,7 +160,7 @@ def mimetic_kernels(
 def _factorise(
     product: Float[Array, "*heads n n"], rank: int
 ) -> tuple[Float[Array, "*heads n rank"], Float[Array, "*heads n rank"]]:
-    """a and b with a @ b.T the best approximation of `product` of that rank."""
+    """a and b, where a @ b.T is the best approximation of `product` of that rank."""
     left, values, right = jnp.linalg.svd(product, full_matrices=False)
     root = jnp.sqrt(values[..., None, :rank])
     return left[..., :rank] * root, right.swapaxes(-1, -2)[..., :rank] * root

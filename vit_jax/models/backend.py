@@ -1,29 +1,134 @@
-"""What this machine computes a model with."""
+"""What this machine computes with: the only place that decides it.
+
+Every decision follows from the platform and the number of devices, which are asked once
+per process. Models ask here for the implementation of a product, a convolution or
+attention; `training` asks for the dtype "auto", the number of microbatches, the steps
+per dispatch and whether loops are written out. Numbers come out alike up to rounding.
+Dropout is not decided here: it draws the same mask on every machine.
+"""
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array
 
-from vit_jax.models.cpu.convolution import on_cpu
+from vit_jax.models.cpu import convolution, products
 
-# What XLA leaves to YNNPACK on a CPU. By default also convolutions.
+# What XLA leaves to YNNPACK on a CPU. By default this includes convolutions.
 _YNN_OPTION = "xla_cpu_experimental_ynn_fusion_type"
 _YNN_FUSIONS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+
+# Multiply-accumulates of one microbatch's forward pass below which splitting a batch
+# does not pay: a few tenths of a second on two cores.
+MIN_MICROBATCH_MACS = 8e9
+
+# On an accelerator: enough steps to hide the host's work, and few enough for a signal
+# to be answered soon.
+_MAX_STEPS_PER_DISPATCH = 100
+
+
+@functools.cache
+def platform() -> str:
+    """ "cpu", "gpu" or "tpu"."""
+    return jax.default_backend()
+
+
+@functools.cache
+def is_single_cpu() -> bool:
+    """Whether a single CPU device computes everything."""
+    return platform() == "cpu" and jax.device_count() == 1
+
+
+def dot_general() -> Callable[..., Array] | None:
+    """The `dot_general` of dense layers; None is `jax.lax.dot_general`.
+
+    On a CPU it multiplies two matrices, see `cpu.products.flat_dot_general`.
+    """
+    return products.flat_dot_general if platform() == "cpu" else None
+
+
+def conv_general_dilated() -> Callable[..., Array] | None:
+    """The convolution of a ResNet; None is `jax.lax.conv_general_dilated`.
+
+    On a single CPU it is `cpu.convolution.on_cpu`. Several devices would have to
+    exchange examples for that.
+    """
+    return convolution.on_cpu if is_single_cpu() else None
+
+
+def attention_implementation(asked: str, dtype: DTypeLike) -> str:
+    """`asked`, or "xla" in place of a "cudnn" that cannot run here.
+
+    NVIDIA's fused kernel needs a GPU and 16-bit numbers. A run that was trained with it
+    can thus be loaded on any machine.
+    """
+    can_fuse = platform() == "gpu" and jnp.dtype(dtype).itemsize == 2
+    return "xla" if asked == "cudnn" and not can_fuse else asked
+
+
+def auto_dtype() -> str:
+    """The dtype that `config.model.dtype="auto"` stands for."""
+    return "float32" if platform() == "cpu" else "bfloat16"
+
+
+def num_microbatches(batch_size: int, macs_per_image: int) -> int:
+    """The number of microbatches that computes a ViT's batch fastest.
+
+    On a single CPU it is up to 4, because the caches then hold a microbatch's
+    activations: a step of ViT-Tiny takes 0.8 to 0.9 times as long
+    (experiments/benchmarks). A small batch stays whole, since compiling several
+    microbatches would take longer than they save.
+
+    Args:
+      batch_size: images per optimizer step.
+      macs_per_image: multiply-accumulates of one image's forward pass.
+    """
+    if not is_single_cpu():
+        return 1
+    macs = batch_size * macs_per_image
+    fitting = [
+        n for n in (2, 4) if batch_size % n == 0 and macs >= n * MIN_MICROBATCH_MACS
+    ]
+    return max(fitting, default=1)
+
+
+def max_steps_per_dispatch() -> int:
+    """The most optimizer steps that one compiled program should do.
+
+    One on a CPU, where a dispatch costs microseconds and a convolution inside a loop is
+    slow, see `unrolls_loops`.
+    """
+    return 1 if platform() == "cpu" else _MAX_STEPS_PER_DISPATCH
+
+
+def unrolls_loops() -> bool:
+    """Whether a loop that contains a model should be written out.
+
+    On a CPU, XLA (JAX 0.10) runs a convolution inside a loop about 40 times slower,
+    even if the loop has a single iteration.
+    """
+    return platform() == "cpu"
+
+
+def jit(function: Callable, **options: Any) -> Any:
+    """`jax.jit` with the compiler options that suit a whole model on this machine."""
+    return jax.jit(function, compiler_options=compiler_options(), **options)
 
 
 @functools.cache
 def compiler_options() -> dict[str, str]:
-    """`compiler_options` of `jax.jit` for a whole model on this machine.
+    """The compiler options of `jit`.
 
     On a CPU they keep convolutions from YNNPACK (JAX 0.10), which runs one of 32x32
     pixels and 64 channels on a single core: a step of ResNet-18 on two cores takes 0.8
-    times as long without it (experiments/benchmarks). Elsewhere, and with an XLA that
-    has no such option, there are none.
+    times as long without it (experiments/benchmarks). There are none on other machines
+    and none for a version of XLA that does not know the option.
     """
-    if jax.default_backend() != "cpu":
+    if platform() != "cpu":
         return {}
     options = {_YNN_OPTION: _YNN_FUSIONS}
     try:
@@ -31,14 +136,3 @@ def compiler_options() -> dict[str, str]:
     except jax.errors.JaxRuntimeError:
         return {}
     return options
-
-
-def convolution() -> Callable[..., Array]:
-    """What `nn.Conv` should compute with in training on this machine.
-
-    On a single CPU `on_cpu`. Not on several devices, which would have to exchange
-    examples for it.
-    """
-    if jax.default_backend() == "cpu" and jax.device_count() == 1:
-        return on_cpu
-    return jax.lax.conv_general_dilated

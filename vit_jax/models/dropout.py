@@ -11,9 +11,9 @@ _LEVELS = 2**16
 class Dropout(nn.Dropout):
     """`nn.Dropout` from 16 random bits an element instead of 32.
 
-    Random bits are most of what dropout costs on a CPU. The rate is rounded to a
-    multiple of 2**-16, and what is kept is scaled up by the rounded rate's own
-    1 / (1 - rate), so that the expectation stays exact.
+    On a CPU, drawing random bits is most of the cost of dropout. The rate is rounded to
+    a multiple of 2**-16, and the elements that are kept are scaled by 1 / (1 - rate) of
+    the rounded rate, so that the expectation is exact.
     """
 
     @nn.compact
@@ -34,8 +34,8 @@ def random_mask(
 ) -> Bool[Array, "..."]:
     """True with probability 1 - num_dropped / 2**16, independently for each element.
 
-    Each 32-bit number is used twice, along the last axis, so that a batch that is split
-    over devices draws what it would draw on one.
+    Each 32-bit number gives two elements along the last axis, so that a batch that is
+    divided over devices gets the same mask as on one device.
     """
     *outer, size = shape
     pairs = jax.random.bits(key, (*outer, -(-size // 2)), jnp.uint32)

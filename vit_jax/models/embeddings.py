@@ -1,4 +1,4 @@
-"""From an image to tokens: the three stems and the positions."""
+"""The stems, which turn an image into tokens, and sinusoidal positions."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,7 +6,7 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from vit_jax.models.cpu.products import flat_dot_general
+from vit_jax.models import backend
 from vit_jax.models.initializers import UNIFORM_KERNEL, projection_inits
 
 
@@ -32,8 +32,8 @@ class PatchStem(nn.Module):
             size,
             strides=size,
             padding="VALID",
-            # In every scheme: the spread that PyTorch gives a patch projection keeps
-            # the tokens well above the positions that are added to them.
+            # This applies in every scheme: with PyTorch's default the tokens are much
+            # larger than the positions that are added to them.
             **projection_inits(self.patch_size**2 * images.shape[-1]),
             dtype=self.dtype,
             name="projection",
@@ -41,19 +41,19 @@ class PatchStem(nn.Module):
 
 
 class ConvStem(nn.Module):
-    """Layers of one 3x3 convolution without bias and ReLU, each pixel left a token.
+    """Layers of a 3x3 convolution without bias and a ReLU; their pixels are the tokens.
 
-    The last log2(patch_size) layers halve the image each, so that `patch_size` stays
+    Each of the last log2(patch_size) layers halves the image, so that `patch_size` is
     the distance of two tokens in pixels. Channels (256,), patch size 2 and max pooling
-    make the tokenizer of CCT-7/3x1 (Hassani et al., 2021, "Escaping the Big Data
+    give the tokenizer of CCT-7/3x1 (Hassani et al., 2021, "Escaping the Big Data
     Paradigm with Compact Transformers").
 
     Attributes:
       channels: of every layer; the last is the width of the tokens.
       patch_size: a power of two, at most 2**len(channels).
       downsampling: how a layer halves the image: "stride" 2 of its convolution, or 3x3
-        "max_pool" of stride 2 behind it.
-      layer_init: of the kernels: "pytorch", or that of He et al. (2015) otherwise.
+        "max_pool" of stride 2 after it.
+      layer_init: of the kernels: "pytorch", or anything else for He et al. (2015).
     """
 
     channels: tuple[int, ...]
@@ -92,9 +92,9 @@ class ConvStem(nn.Module):
 class ShiftedPatchStem(nn.Module):
     """Shifted patch tokenization (Lee et al., 2021).
 
-    The image and its four shifts by half a patch along the diagonals, with zeros moved
-    in, are concatenated by channel; each patch of the result is normalised by LayerNorm
-    and projected.
+    The image and its four shifts by half a patch along the diagonals, padded with
+    zeros, are concatenated along the channels; LayerNorm normalises each patch of the
+    result, and a dense layer projects it.
 
     Attributes:
       width: of the tokens.
@@ -121,7 +121,7 @@ class ShiftedPatchStem(nn.Module):
             self.width,
             **projection_inits(x.shape[-1]),
             dtype=self.dtype,
-            dot_general=flat_dot_general,
+            dot_general=backend.dot_general(),
             name="projection",
         )(x)
 
@@ -129,15 +129,15 @@ class ShiftedPatchStem(nn.Module):
 def shift_diagonally(
     images: Float[Array, "batch height width channels"], distance: int
 ) -> Float[Array, "batch height width five_times_channels"]:
-    """The images, then each moved left-up, right-up, left-down and right-down.
+    """The images, and the images shifted left-up, right-up, left-down and right-down.
 
-    `distance` is in pixels, along each axis; what moves in is 0.
+    `distance` is in pixels along each axis; the pixels that are uncovered are 0.
     """
     _, height, width, _ = images.shape
     border = (distance, distance)
     padded = jnp.pad(images, ((0, 0), border, border, (0, 0)))
     views = [images]
-    # The view that starts at the padded image's far corner shows it moved left and up.
+    # A window at the bottom right of the padded image is the image moved left and up.
     for top in (2 * distance, 0):
         for left in (2 * distance, 0):
             views.append(padded[:, top : top + height, left : left + width])
@@ -145,7 +145,7 @@ def shift_diagonally(
 
 
 def sinusoidal_1d(num_positions: int, width: int) -> Float[np.ndarray, "n width"]:
-    """Sines and cosines of the place in a sequence (Vaswani et al., 2017, section 3.5).
+    """Sines and cosines of the position in a sequence (Vaswani et al., 2017).
 
     Channels 2i and 2i + 1 are sin and cos of position / 10000**(2i / width); `width` is
     even. Values from -1 to 1.

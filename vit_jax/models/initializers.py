@@ -1,11 +1,11 @@
-"""How parameters start: the named schemes of a ViT.
+"""Initialisation of a ViT's parameters: the named schemes.
 
 "normal" is the scheme of timm and of most ViT code in PyTorch: dense kernels from
 N(0, 0.02), dense biases zero, the patch projection by PyTorch's default. Their
 `trunc_normal_(std=0.02)` cuts at -2 and 2, a hundred standard deviations away, so that
 nothing is cut.
 
-"pytorch" is what PyTorch 2 does by itself: `nn.Linear` and `nn.Conv2d` draw kernel and
+"pytorch" is the default of PyTorch 2: `nn.Linear` and `nn.Conv2d` draw kernel and
 bias uniformly up to 1 / sqrt(fan_in) (Kaiming-uniform with a = sqrt(5));
 `nn.MultiheadAttention` draws the joint projection of queries, keys and values by
 Xavier-uniform and starts its biases at zero, that of the output included.
@@ -22,7 +22,7 @@ INITS = ("normal", "pytorch")
 
 _NORMAL = nn.initializers.normal(0.02)
 
-# Of the class token, registers and learned positions.
+# For the class token, registers and learned positions.
 TOKEN_INITS: dict[str, Initializer] = {
     "normal": _NORMAL,
     "standard_normal": nn.initializers.normal(1.0),
@@ -37,7 +37,8 @@ def projection_inits(fan_in: int) -> dict[str, Initializer]:
     """`kernel_init` and `bias_init` of PyTorch's `nn.Linear` and `nn.Conv2d`.
 
     Args:
-      fan_in: inputs of one output; of a convolution, kernel pixels times channels.
+      fan_in: number of inputs of one output; for a convolution, the pixels of the
+        kernel times the input channels.
     """
     bound = fan_in**-0.5
 
@@ -57,9 +58,9 @@ def dense_inits(init: str, fan_in: int) -> dict[str, Initializer]:
 
 
 def attention_kernel_inits(init: str) -> tuple[Initializer, Initializer]:
-    """Of the joint kernel of queries, keys and values, and of the output's kernel.
+    """The initializers of the joint query, key and value kernel and of the output's.
 
-    Their biases start at zero in every scheme.
+    The biases start at zero in every scheme.
     """
     if init == "pytorch":
         return nn.initializers.xavier_uniform(), UNIFORM_KERNEL

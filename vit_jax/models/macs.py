@@ -9,10 +9,10 @@ from vit_jax.models.vit import ViT
 def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
     """Multiply-accumulates of one forward pass of one image [height, width, channels].
 
-    Counted are convolutions (places in the zero padding included), dense layers and,
-    for a ViT, the two products of attention and the weighted sum of sequence pooling.
-    Not counted are biases, normalisation, activations, softmax and averages. One
-    multiply-accumulate is two floating-point operations.
+    The count includes convolutions (zero padding as well), dense layers and, for a ViT,
+    the two products of attention and the weighted sum of sequence pooling. It excludes
+    biases, normalisation, activations, softmax and averages. One multiply-accumulate is
+    two floating-point operations.
     """
     if isinstance(model, ViT):
         return _vit_macs(model, image_shape)
@@ -48,7 +48,7 @@ def _conv_stem_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:
         before = height * width
         if halve:
             height, width = height // 2, width // 2
-        # A max pool halves behind the convolution, which therefore sees every pixel.
+        # A max pool comes after the convolution, which is computed at every pixel.
         pixels = before if model.stem_downsampling == "max_pool" else height * width
         macs += pixels * 9 * channels_in * channels
         channels_in = channels

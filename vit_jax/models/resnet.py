@@ -1,4 +1,4 @@
-"""Residual networks in their form for CIFAR's small images."""
+"""Residual networks in the form for CIFAR's small images."""
 
 import functools
 
@@ -7,17 +7,17 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
-from vit_jax.models.backend import convolution
+from vit_jax.models import backend
 
-# He et al., 2015, "Delving Deep into Rectifiers", keeping the gradients' variance.
+# He et al., 2015, "Delving Deep into Rectifiers": preserves the gradients' variance.
 CONV_INIT = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
-# PyTorch's default for a linear layer, U(-1, 1) / sqrt(fan_in), with which the usual
-# training recipes were found.
+# PyTorch's default for a linear layer, U(-1, 1) / sqrt(fan_in), which the usual
+# training recipes assume.
 HEAD_INIT = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
 class ResidualBlock(nn.Module):
-    """Convolutions with BatchNorm around a shortcut (He et al., 2016, figure 5).
+    """Convolutions with BatchNorm and a shortcut (He et al., 2016, figure 5).
 
     Attributes:
       width: channels of its 3x3 convolutions.
@@ -57,14 +57,15 @@ class ResNet(nn.Module):
 
     CIFAR's form: a 3x3 stem of stride 1 without max pooling, so that 32x32 images reach
     the last stage as 4x4. Sows, in the collection "intermediates", the feature maps
-    "stem" and "stage1" to "stage4" and the pooled "features" (float32, what the head
-    sees).
+    "stem" and "stage1" to "stage4" and the pooled "features" (float32, the head's
+    input). Adds an array "stage1" to "stage4" of the collection "perturbations", if it
+    is given, to that stage's feature map, so that a derivative by it can be taken.
 
     Attributes:
       num_classes: length of the logits.
       stage_sizes: blocks of each stage; every stage but the first halves the image.
       bottleneck: which kind of block, see `ResidualBlock`.
-      width: of the first stage; doubles with each stage.
+      width: channels of the first stage; they double with each stage.
       dtype: of the computation. Parameters, the statistics of BatchNorm, features and
         logits are float32.
     """
@@ -95,7 +96,10 @@ class ResNet(nn.Module):
                     dtype=self.dtype,
                     name=f"stage{stage + 1}_block{block + 1}",
                 )(x, train=train)
-            self.sow("intermediates", f"stage{stage + 1}", x)
+            name = f"stage{stage + 1}"
+            self.sow("intermediates", name, x)
+            if self.has_variable("perturbations", name):
+                x = self.perturb(name, x)
         features = x.astype(jnp.float32).mean(axis=(1, 2))
         self.sow("intermediates", "features", features)
         return nn.Dense(self.num_classes, kernel_init=HEAD_INIT, name="head")(features)
@@ -109,12 +113,12 @@ def _layers(dtype: DTypeLike, train: bool):
             channels,
             (kernel, kernel),
             strides=stride,
-            # Not "SAME", which at stride 2 would pad the far side only.
+            # Not "SAME", which at stride 2 would pad the bottom and the right only.
             padding=kernel // 2,
             use_bias=False,
             kernel_init=CONV_INIT,
             dtype=dtype,
-            conv_general_dilated=convolution() if train else None,
+            conv_general_dilated=backend.conv_general_dilated(),
             name=name,
         )
 

@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from vit_jax.models.block_settings import BlockSettings, block_settings
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.embeddings import (
     ConvStem,
@@ -18,81 +18,53 @@ from vit_jax.models.encoder import EncoderBlock
 from vit_jax.models.initializers import TOKEN_INITS, dense_inits
 
 
-class ViT(nn.Module):
+class ViT(BlockSettings, nn.Module):
     """Vision Transformer (Dosovitskiy et al., 2021, "An Image is Worth 16x16 Words").
 
     The order of the tokens is: class token if there is one, patches row by row,
     registers. Sows, in the collection "intermediates", "features" (float32
-    [batch, width], what the head sees) and each block's attention weights.
+    [batch, width], the head's input) and each block's attention weights.
 
     Attributes:
       num_classes: length of the logits.
       patch_size: distance of two tokens in pixels; divides the image.
-      width, depth, num_heads, mlp_ratio: of the encoder.
-      qkv_bias: whether queries, keys and values have a bias.
+      width: of the tokens.
+      depth: number of blocks.
       position_embedding: "learned"; "sinusoidal_1d" over the class token and the
         patches in order; "sinusoidal_2d" over the patches' grid, zero for the class
         token; or "none".
-      layer_init: of all layers: "normal" or "pytorch", see `initializers`.
       token_init: of the class token, registers and learned positions: "normal", with
         standard deviation 0.02, "standard_normal", with 1, or "zeros".
-      pooling: what the head sees: the "cls" token, the "mean" of the patches, or a
+      pooling: input of the head: the "cls" token, the "mean" of the patches, or a
         "sequence" pooling, weighted by a learned softmax (Hassani et al., 2021).
-      norm_position: "pre" or "post", see `EncoderBlock`.
-      final_norm: LayerNorm behind the last block.
+      final_norm: LayerNorm after the last block.
       patch_norm: LayerNorm on the embedded patches.
-      dropout: after the attention's projection and both MLP layers.
-      embedding_dropout: on the sequence that enters the first block.
-      attention_dropout: on attention weights.
-      mlp_output_dropout: once more on each MLP sublayer's output.
-      drop_path: stochastic depth of the last block; rises linearly from 0 at the first.
-      layer_scale: initial factor of the residual branches; 0: none.
-      qk_norm: LayerNorm on queries and keys.
-      num_registers: extra tokens without position that nothing reads out (Darcet et
+      embedding_dropout: rate on the sequence that enters the first block.
+      drop_path: rate of stochastic depth in the last block; it rises linearly from 0 in
+        the first. See `encoder.BranchScale`.
+      num_registers: extra tokens without position whose output is not used (Darcet et
         al., 2024, "Vision Transformers Need Registers").
       stem: "patch", "conv" or "shifted_patch", see `embeddings`.
       stem_channels: of the conv stem's layers before the last, which has `width`.
       stem_downsampling: of the conv stem: "max_pool" or "stride".
-      local_attention: see `SelfAttention`.
-      mimetic_init: attention kernels start as `attention.mimetic_kernels`.
-      attention_implementation: "plain", "xla" or "cudnn", see `attention.attend`.
-      activation: of the MLP: "gelu" or "relu".
-      norm_eps: added to every LayerNorm's variance.
-      dtype: of the computation. Parameters, softmax, the statistics of LayerNorm,
-        features and logits are float32.
+      Others: see `BlockSettings`. Features and logits are float32 whatever the dtype.
     """
 
     num_classes: int
     patch_size: int = 4
     width: int = 192
     depth: int = 12
-    num_heads: int = 3
-    mlp_ratio: float = 4.0
-    qkv_bias: bool = True
     position_embedding: str = "learned"
-    layer_init: str = "normal"
     token_init: str = "normal"
     pooling: str = "cls"
-    norm_position: str = "pre"
     final_norm: bool = True
     patch_norm: bool = False
-    dropout: float = 0.0
     embedding_dropout: float = 0.0
-    attention_dropout: float = 0.0
-    mlp_output_dropout: float = 0.0
     drop_path: float = 0.0
-    layer_scale: float = 0.0
-    qk_norm: bool = False
     num_registers: int = 0
     stem: str = "patch"
     stem_channels: tuple[int, ...] = ()
     stem_downsampling: str = "max_pool"
-    local_attention: bool = False
-    mimetic_init: bool = False
-    attention_implementation: str = "plain"
-    activation: str = "gelu"
-    norm_eps: float = 1e-6
-    dtype: DTypeLike = jnp.float32
 
     @nn.compact
     def __call__(
@@ -118,8 +90,11 @@ class ViT(nn.Module):
             self.embedding_dropout, deterministic=not train, name="embedding_dropout"
         )(x)
 
+        settings = block_settings(self)
         for i, drop_path in enumerate(np.linspace(0, self.drop_path, self.depth)):
-            x = self._make_block(i, float(drop_path))(x, train=train)
+            x = EncoderBlock(settings, float(drop_path), name=f"block{i}")(
+                x, train=train
+            )
         if self.final_norm:
             x = nn.LayerNorm(self.norm_eps, self.dtype, name="final_norm")(x)
 
@@ -130,7 +105,7 @@ class ViT(nn.Module):
             features = x[:, :num_patches].mean(axis=1)
         else:
             x = x[:, :num_patches]
-            # Without the bias of the authors' code: it would cancel in the softmax.
+            # The authors' code has a bias here, which cancels in the softmax.
             kernel_init = dense_inits(self.layer_init, self.width)["kernel_init"]
             scores = nn.Dense(1, use_bias=False, kernel_init=kernel_init, name="pool")
             features = jnp.einsum("bt,btw->bw", nn.softmax(scores(x)[..., 0]), x)
@@ -151,28 +126,6 @@ class ViT(nn.Module):
         if self.stem == "shifted_patch":
             return ShiftedPatchStem(self.width, norm_eps=self.norm_eps, **shared)
         return PatchStem(self.width, **shared)
-
-    def _make_block(self, index: int, drop_path: float) -> nn.Module:
-        return EncoderBlock(
-            self.num_heads,
-            mlp_ratio=self.mlp_ratio,
-            qkv_bias=self.qkv_bias,
-            norm_position=self.norm_position,
-            dropout=self.dropout,
-            attention_dropout=self.attention_dropout,
-            mlp_output_dropout=self.mlp_output_dropout,
-            drop_path=drop_path,
-            layer_scale=self.layer_scale,
-            qk_norm=self.qk_norm,
-            local_attention=self.local_attention,
-            layer_init=self.layer_init,
-            mimetic_init=self.mimetic_init,
-            attention_implementation=self.attention_implementation,
-            activation=self.activation,
-            norm_eps=self.norm_eps,
-            dtype=self.dtype,
-            name=f"block{index}",
-        )
 
     def _tokens(
         self, name: str, count: int, batch: int

@@ -1,13 +1,13 @@
 """Devices and processes of a run, and how a process starts and ends.
 
-mesh.py               the devices, and how arrays lie on them
-distributed.py        several processes start and end together; startup_barrier.py: all
-                      of them have started
-processes.py          what process 0 decides for all
-signals.py            SIGTERM and Ctrl-C as a question between two steps
-commands.py           how every command begins and ends
-host_memory.py        memory that the C library keeps; compiled_programs.py: programs
-                      that JAX keeps
+mesh.py               the devices, and the sharding of arrays
+distributed.py        several processes start and end together; startup_barrier.py waits
+                      until all of them have started
+processes.py          decisions of process 0 for all
+signals.py            SIGTERM and Ctrl-C as a flag between two steps
+commands.py           start and end of every command
+host_memory.py        how the C library allocates memory; compiled_programs.py: JAX's
+                      compilation cache
 
 Imports `vit_jax.errors` only.
 """

@@ -1,10 +1,11 @@
 """Several processes of one run start together and end together.
 
 `jax.distributed` connects the processes. This module adds what it lacks, measured with
-JAX 0.10: JAX names no process that is absent at the start (see
-`vit_jax.parallel.startup_barrier`). It notices a dead process after its heartbeat
-timeout and then aborts with a C++ stack trace. And a process that fails alone waits for
-five minutes for the others, which wait for its share of a computation."""
+JAX 0.10: JAX does not name a process that is absent at the start (see
+`vit_jax.parallel.startup_barrier`). It notices a dead process only after its heartbeat
+timeout and then aborts with a C++ stack trace. A process that fails alone waits five
+minutes for the others, which wait for its part of a computation.
+"""
 
 import contextlib
 import multiprocessing.connection
@@ -13,6 +14,7 @@ import re
 import socket
 import sys
 import threading
+from typing import Any
 
 from vit_jax.errors import UserError
 from vit_jax.parallel.compiled_programs import compiled_folder
@@ -21,10 +23,53 @@ from vit_jax.parallel.startup_barrier import startup_barrier
 # JAX is imported inside the functions: the commands import this module before they
 # know whether there is anything to compute.
 
-_HEARTBEAT_SECONDS = 60  # after which JAX gives up a host that lost its power
-_LEAVE_SECONDS = 5  # enough for processes that fail together
+# JAX gives up a host that does not answer, after a power failure for example.
+_HEARTBEAT_SECONDS = 60
+# Processes that fail together reach `leave` within this time.
+_LEAVE_SECONDS = 5
 _GOODBYE = b"goodbye"
-_connections: dict[int, socket.socket] = {}  # to the others, for `_watch` and `leave`
+# The connections to the other processes, for `_watch` and `leave`.
+_connections: dict[int, socket.socket] = {}
+
+
+def start_from_flags(flags: Any) -> None:
+    """Calls `start` if the command line says that there are several processes.
+
+    Args:
+      flags: has the attributes coordinator_address, num_processes, process_id (None
+        where a flag is not given), distributed and startup_timeout_seconds.
+
+    Raises:
+      UserError: the flags are incomplete or contradict each other, or see `start`.
+    """
+    names = ("coordinator_address", "num_processes", "process_id")
+    given = {name: getattr(flags, name) for name in names}
+    missing = [f"--{name}" for name, value in given.items() if value is None]
+    if flags.distributed and len(missing) < len(given):
+        raise UserError(
+            "--distributed asks the cluster for the address, number and id of the "
+            "processes; give these, or --distributed, not both."
+        )
+    if not flags.distributed and 0 < len(missing) < len(given):
+        raise UserError(
+            f"{' and '.join(missing)} is missing; several processes need all of "
+            f"{', '.join(f'--{name}' for name in names)}."
+        )
+    if flags.distributed or not missing:
+        start(
+            given["coordinator_address"],
+            _whole_number("num_processes", given["num_processes"]),
+            _whole_number("process_id", given["process_id"]),
+            timeout_seconds=_whole_number(
+                "startup_timeout_seconds", flags.startup_timeout_seconds
+            ),
+        )
+
+
+def _whole_number(name: str, value: str | int | None) -> int | None:
+    if value is not None and not str(value).isdecimal():
+        raise UserError(f"--{name} is {value}, but must be a whole number.")
+    return None if value is None else int(value)
 
 
 def start(
@@ -102,8 +147,9 @@ def _initialize_jax(
 
     from vit_jax.parallel import processes
 
-    # Process 0 alone writes JAX's cache. Where homes differ it would compile nothing,
-    # and the others would wait for its share of the autotuning.
+    # Process 0 alone writes JAX's cache. Where home folders differ, it would find its
+    # programs there and compile nothing, and the others would wait for its part of the
+    # autotuning.
     if jax.config.jax_compilation_cache_dir == str(compiled_folder()):
         jax.config.update("jax_enable_compilation_cache", False)
     # JAX would take SIGTERM for itself; `vit_jax.parallel.signals` answers it.
@@ -176,10 +222,10 @@ def is_started() -> bool:
 
 
 def leave(status: int) -> None:
-    """Lets the others know that this process ends; at once, if it alone failed.
+    """Tells the other processes that this one ends; a process that fails ends at once.
 
     Otherwise JAX would hold it for five minutes at a barrier that the others never
-    reach, since they wait for its share of a computation.
+    reach, because they wait for its part of a computation.
     """
     if not is_started():
         return
@@ -192,9 +238,9 @@ def leave(status: int) -> None:
             )
         _tell_others(_GOODBYE)
     except Exception:
-        # The time is up or another process is gone, which JAX and Orbax tell in several
-        # ways. Whatever it was, an exception here would leave this process in JAX's
-        # barrier.
+        # The time is over or another process is dead, which JAX and Orbax report by
+        # several exceptions. Any exception that left this function would keep this
+        # process in JAX's barrier.
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()

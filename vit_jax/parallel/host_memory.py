@@ -1,26 +1,26 @@
-"""How the C library hands out memory on the host."""
+"""How the C library allocates memory on the host."""
 
 import ctypes
 import os
 import platform
 from importlib import metadata, util
 
-# Of glibc's malloc.h.
+# Constants of glibc's malloc.h.
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 
 
 def keep_freed_memory() -> bool:
-    """Lets this process keep the memory it frees, where a CPU does the training.
+    """Makes this process keep the memory that it frees, if a CPU does the training.
 
-    XLA asks for its scratch memory anew in every step. glibc returns blocks of that
-    size to the system, which then has to clear each page again: in batches of 128, a
-    fifth of ViT-Tiny's step and a tenth of ResNet-18's (experiments/benchmarks). One
-    arena for all threads, since the others cannot hold blocks above 64 MB. Has to be
-    called before JAX starts its threads.
+    XLA allocates its scratch memory in every step. glibc returns blocks of that size to
+    the system, which then has to clear each page again: with batches of 128, this is a
+    fifth of the step of ViT-Tiny and a tenth of ResNet-18's (experiments/benchmarks).
+    All threads share one arena, because the others cannot hold blocks above 64 MB. It
+    must be called before JAX starts its threads.
 
     Returns:
-      Whether it did; not with another C library, nor where JAX could use an
-      accelerator, which has memory of its own.
+      Whether it was done. It is not done with another C library, nor where JAX could
+      use an accelerator, which has memory of its own.
     """
     if platform.libc_ver()[0] != "glibc" or _has_accelerator():
         return False
@@ -30,13 +30,13 @@ def keep_freed_memory() -> bool:
 
 
 def return_freed_memory() -> None:
-    """Gives the system what `keep_freed_memory` kept, so that it counts as free."""
+    """Returns the memory that `keep_freed_memory` keeps to the system."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _has_accelerator() -> bool:
-    # Without starting JAX's backends: where it would look for another than the CPU's.
+    # This looks where JAX finds backends other than the CPU's, but starts none.
     if os.environ.get("JAX_PLATFORMS") == "cpu":
         return False
     return bool(

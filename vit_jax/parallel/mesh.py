@@ -1,4 +1,4 @@
-"""The devices a run uses and how arrays lie on them: data parallel, one axis."""
+"""The devices of a run and the sharding of arrays: data parallelism, one axis."""
 
 import pathlib
 import re
@@ -14,10 +14,11 @@ from vit_jax.parallel import host_memory, processes
 def make_mesh(num_devices: int = 0) -> Mesh:
     """A mesh of one axis, "data", over the first `num_devices` devices (0: all).
 
-    With several processes these are equally many from each, the first of each.
+    With several processes these are the first devices of each, equally many.
 
     Raises:
-      UserError: there are fewer devices than that, or they cannot be divided so.
+      UserError: there are fewer devices than that, or the processes cannot have equally
+        many.
     """
     devices, num_processes = jax.devices(), jax.process_count()
     if num_devices > len(devices):
@@ -38,40 +39,40 @@ def make_mesh(num_devices: int = 0) -> Mesh:
             : num_devices // num_processes
         ]
     ]
-    # linen's parameters know nothing of JAX's default, explicit axes.
+    # linen does not support explicit axes, which are JAX's default.
     return jax.make_mesh(
         (len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices
     )
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """A whole copy on each device."""
+    """Sharding with a whole copy on each device."""
     return NamedSharding(mesh, PartitionSpec())
 
 
 def split_batch(mesh: Mesh) -> NamedSharding:
-    """The first axis in equal parts over the devices."""
+    """Sharding with the first axis in equal parts over the devices."""
     return NamedSharding(mesh, PartitionSpec("data"))
 
 
 def split_batches(mesh: Mesh) -> NamedSharding:
-    """The second axis in equal parts over the devices; the first one is the step."""
+    """Sharding with the second axis in equal parts; the first axis is the step."""
     return NamedSharding(mesh, PartitionSpec(None, "data"))
 
 
 def split_state(mesh: Mesh, state: Any) -> Any:
-    """Each large array of a training state in equal parts over the devices.
+    """Shardings with each large array of a training state in equal parts.
 
-    As in ZeRO (Rajbhandari et al., 2020) and FSDP: XLA gathers a parameter where it is
-    used, and each device keeps and updates its own part only. The largest axis that the
-    number of devices divides is cut; an array without one, or with fewer than 1,024
-    elements, stays whole on each.
+    As in ZeRO (Rajbhandari et al., 2020) and FSDP, each device keeps and updates its
+    own part only, and XLA gathers a parameter where it is used. The largest axis that
+    the number of devices divides is split; an array without such an axis, or with fewer
+    than 1,024 elements, is copied to each device.
 
     Args:
       state: pytree of arrays or ShapeDtypeStructs.
 
     Returns:
-      The same pytree with shardings for leaves.
+      The same pytree, whose leaves are shardings.
     """
 
     def sharding(leaf):
@@ -85,28 +86,28 @@ def split_state(mesh: Mesh, state: Any) -> Any:
 
 
 def check_batch_size(batch_size: int, num_parts: int) -> None:
-    """Refuses a training batch that cannot be cut into equal parts.
+    """Refuses a training batch that cannot be divided into equal parts.
 
     Args:
-      num_parts: devices times slices of gradient accumulation.
+      num_parts: number of devices times number of microbatches.
 
     Raises:
-      UserError: naming both numbers and the nearest sizes that work.
+      UserError: names both numbers and the nearest sizes that work.
     """
     if batch_size % num_parts:
         below = batch_size // num_parts * num_parts
         near = [str(size) for size in (below, below + num_parts) if size]
         raise UserError(
             f"config.batch_size is {batch_size}, but must be a multiple of {num_parts} "
-            f"(devices of all processes times accumulation steps); use "
+            f"(devices of all processes times microbatches); use "
             f"{' or '.join(near)}."
         )
 
 
 def free_bytes(mesh: Mesh) -> int | None:
-    """Free memory of the fullest of this process's devices; None if unknown.
+    """Smallest free memory, in bytes, of this process's devices; None if unknown.
 
-    CPU devices have an equal share of what the host has free.
+    CPU devices divide the host's free memory equally.
     """
     devices = mesh.local_devices
     if devices[0].platform == "cpu":
@@ -124,10 +125,10 @@ def free_bytes(mesh: Mesh) -> int | None:
 
 
 def fits(num_bytes: int, mesh: Mesh) -> bool:
-    """Whether half of each device's free memory would hold `num_bytes`.
+    """Whether `num_bytes` are at most half of each device's free memory.
 
-    The other half is for activations. With several processes, the first one's devices
-    decide for all.
+    The other half is for activations. With several processes, process 0 decides for
+    all by its own devices.
     """
 
     def fits_here() -> bool:
@@ -138,11 +139,11 @@ def fits(num_bytes: int, mesh: Mesh) -> bool:
 
 
 def put(tree: Any, sharding: NamedSharding) -> Any:
-    """Host arrays, the same on every process, onto the mesh."""
+    """Copies host arrays, which are the same on every process, to the mesh."""
 
     def put_array(x):
         return jax.make_array_from_callback(x.shape, sharding, lambda part: x[part])
 
-    # An explicit copy, although JAX's guard takes this function for an implicit one.
+    # This copy is explicit, but JAX's transfer guard takes it for an implicit one.
     with jax.transfer_guard("allow"):
         return jax.tree.map(put_array, tree)

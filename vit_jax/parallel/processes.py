@@ -1,12 +1,12 @@
-"""What several processes of one run decide together.
+"""Decisions that several processes of one run take together.
 
-All of them run the same program, and a computation on the mesh waits for all. So what
-depends on a clock, a signal or the file system is decided by one of them for all. With
-a single process everything here is a no-op.
+All of them run the same program, and a computation on the mesh waits for all of them.
+So process 0 decides for all whatever depends on a clock, a signal or the file system.
+With a single process everything here is a no-op.
 
-`multihost_utils` carries arrays of one shape. The functions here add to it what Python
-code needs: values of any JSON type, a user's mistake that is raised on all processes
-instead of leaving the others to wait, and settings that are named where they differ.
+`multihost_utils` broadcasts arrays of a known shape. The functions here add what Python
+code needs: values of any JSON type, a `UserError` that is raised on all processes
+instead of leaving the others waiting, and the names of settings that differ.
 """
 
 import json
@@ -33,7 +33,7 @@ def broadcast_from_primary(function: Callable[[], T]) -> T:
     """Calls `function` on process 0 only and returns its result on all processes.
 
     Args:
-      function: returns what JSON can hold.
+      function: returns a value that JSON can represent.
 
     Raises:
       UserError: on all processes, if `function` raised it.
@@ -59,8 +59,8 @@ def broadcast_from_primary(function: Callable[[], T]) -> T:
 def run_on_all(function: Callable[[], T]) -> T:
     """Calls `function` on process 0 first and then on the others.
 
-    So process 0 alone prepares what the others then find, a download for instance.
-    `function` must not compute with other processes' devices.
+    So process 0 alone prepares what the others then find, a download for example.
+    `function` must not compute on the devices of other processes.
 
     Raises:
       UserError: on all processes, if `function` raised it on one.
@@ -85,10 +85,10 @@ def run_on_all(function: Callable[[], T]) -> T:
 
 
 def require_same(settings: dict[str, Any]) -> None:
-    """Refuses processes that were started with other settings than process 0.
+    """Refuses processes whose settings differ from those of process 0.
 
     Raises:
-      UserError: on all processes; names each key that differs.
+      UserError: on all processes; names each setting that differs.
     """
     settings = json.loads(json.dumps(settings))
     expected = broadcast_from_primary(lambda: settings)
@@ -112,11 +112,11 @@ _compiled_max = jax.jit(jnp.max)
 
 
 def start_max(value: int) -> Callable[[], int]:
-    """Starts to find the largest of the processes' values.
+    """Starts to compute the largest of the processes' values.
 
-    Returns at once with a function that waits for the answer; what `multihost_utils`
-    offers waits each time. All processes must call this at the same place among their
-    computations.
+    Returns at once a function that waits for the result, whereas the functions of
+    `multihost_utils` always wait. All processes must call this at the same place in
+    their sequence of computations.
     """
     mesh = Mesh(jax.devices(), ("all",))
     with jax.transfer_guard("allow"):

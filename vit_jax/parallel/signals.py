@@ -1,8 +1,8 @@
-"""SIGTERM and Ctrl-C as a question the training loop asks between two steps.
+"""SIGTERM and Ctrl-C as a flag that the training loop reads between two steps.
 
-JAX's preemption service (`multihost_utils.reached_preemption_sync_point`) agrees on a
-common step of several processes, too. But it does not answer Ctrl-C, and it swallows
-every further SIGTERM, also while data are loaded and programs compiled (JAX 0.10).
+JAX's preemption service (`multihost_utils.reached_preemption_sync_point`) also makes
+several processes stop at the same step. But it does not handle Ctrl-C, and it ignores
+every further SIGTERM, even while data are loaded and programs compiled (JAX 0.10).
 """
 
 import collections
@@ -32,7 +32,7 @@ class Interrupted(Exception):
 
 
 class StopSignals:
-    """Context in which the first signal is remembered and a second ends the process.
+    """A context in which a first signal is recorded and a second ends the process.
 
     Attributes:
       received: number of the first signal this process got, or None.
@@ -47,29 +47,29 @@ class StopSignals:
 
     def _handle(self, number, frame):
         if self.received is not None:
-            # At once: whatever is being written is not committed yet, and the
-            # checkpoints before it stay as they are.
+            # This may interrupt a write: a checkpoint that is being written is not
+            # committed yet, and the checkpoints before it are not affected.
             os._exit(128 + number)
         self.received = number
 
     def agreed(self, *, ask: bool) -> int | None:
         """The signal to stop for, or None; the same at the same call on all processes.
 
-        Several processes ask each other only where `ask` is true, at the end of a
-        logging interval for example, and use the answer two calls later, when it is
-        there without waiting.
+        Several processes exchange their signals only where `ask` is true, at the end of
+        a logging interval for example, and use the result two calls later, when it is
+        available without waiting.
         """
         if not distributed.is_started():
             return self.received
-        from vit_jax.parallel import processes  # with JAX, which is there by now
+        from vit_jax.parallel import processes  # It imports JAX, which is loaded here.
 
         self._answers.append(processes.start_max(self.received or 0) if ask else None)
         wait_for_answer = self._answers.popleft()
         return (wait_for_answer() or None) if wait_for_answer else None
 
     def __enter__(self):
-        # Python delivers signals to the main thread only; elsewhere (a notebook's
-        # worker, say) the process keeps its own handling.
+        # Python delivers signals to the main thread only. In another thread, such as a
+        # notebook's worker, the process keeps its own handlers.
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 self._previous[number] = signal.signal(number, self._handle)

@@ -17,25 +17,27 @@ import time
 from vit_jax.errors import UserError
 
 _PAUSE_SECONDS = 0.2
-_GREETING_SECONDS = 2  # how long a stranger at the port can hold process 0 up
-_GRACE_SECONDS = 10  # for the answer of process 0, which comes at its own timeout
+# Process 0 waits this long for the greeting of a connection, which may be foreign.
+_GREETING_SECONDS = 2
+# The other processes wait this much longer than process 0, whose timeout comes first.
+_GRACE_SECONDS = 10
 
 
 def startup_barrier(
     address: str, num_processes: int, process_id: int, *, timeout_seconds: float
 ) -> dict[int, socket.socket]:
-    """Returns when all processes have called this; the port is free again then.
+    """Waits until all processes have called this; the port is then free again.
 
     Args:
       address: HOST:PORT of process 0, as all processes can reach it.
 
     Returns:
-      Open connections by process id: those of process 0 lead to all others, those of
-      any other process to process 0.
+      Open connections by process id: process 0 has one to each other process, and each
+      other process has one to process 0.
 
     Raises:
-      UserError: names the processes that did not start in time; or process 0 expects
-        no process of this id.
+      UserError: names the processes that did not start in time; or process 0 does not
+        expect a process with this id.
     """
     host, port = address.rsplit(":", 1)
     deadline = time.monotonic() + timeout_seconds
@@ -48,7 +50,7 @@ def startup_barrier(
         reply = b""
         with contextlib.suppress(OSError):
             connection.sendall(b"vit_jax %d %d\n" % (process_id, num_processes))
-            # Unbuffered: what comes after this line is not for this function.
+            # Unbuffered, because what follows this line is read elsewhere.
             with connection.makefile("rb", buffering=0) as stream:
                 reply = stream.readline(1000)
         if reply.startswith(b"error: "):
@@ -82,7 +84,7 @@ def _wait_for_others(
             with contextlib.suppress(TimeoutError):
                 _admit(server.accept()[0], num_processes, present)
     for connection in present.values():
-        # Who has ended by now is found by whoever watches the connections.
+        # A process that has ended is noticed by the thread that watches them.
         with contextlib.suppress(OSError):
             connection.sendall(f"error: {error}\n".encode() if error else b"go\n")
         connection.settimeout(None)
@@ -134,7 +136,7 @@ def _connect(
             left = max(deadline - time.monotonic(), _PAUSE_SECONDS)
             return socket.create_connection((host, port), timeout=left)
         except (OSError, OverflowError) as error:
-            # Process 0 may start last, and its name may be known even later.
+            # Process 0 may start last, and DNS may know its host even later.
             if time.monotonic() > deadline:
                 raise UserError(
                     f"Process 0 did not start: nothing answered at {host}:{port} "

@@ -17,7 +17,7 @@ from vit_jax import augment, models
 from vit_jax.config import read_saved_config
 from vit_jax.data import batches
 from vit_jax.errors import UserError
-from vit_jax.models.backend import compiler_options
+from vit_jax.models import backend
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 
@@ -76,7 +76,7 @@ class Run:
             logits = self.model.apply(variables, self.normalize(images), train=False)
             return jax.nn.softmax(logits / temperature)
 
-        return jax.jit(probabilities, compiler_options=compiler_options())
+        return backend.jit(probabilities)
 
     def predict(
         self,

@@ -1,15 +1,17 @@
 """Training: from a config to results.
 
-train.py            a run from start to end; loop.py: the only training loop
-experiment.py       everything a config describes, built
-steps.py            TrainState, train_step, eval_step: pure; rng.py: their keys
+train.py            a whole run; loop.py: the training loop
+experiment.py       everything that a config describes; summary.py: described in words
+steps.py            train_step and eval_step, pure functions; train_state.py: the state;
+                    rng.py: random keys
 optim.py            schedules, optimizers, plateau and stopping rules
 dispatch.py         several steps as one compiled program
-input_pipeline.py   batches on their way to the devices
-scoring.py          every image of a split scored exactly once
-history.py          what the loop knows besides its state
-logs.py             metrics from the device to file and screen; progress.py: the screen;
-                    curves.py: their figure; profile.py: a recording of some dispatches
+input_pipeline.py   batches, copied to the devices in advance
+scoring.py          scores of a split, each image exactly once
+history.py          the evaluations so far
+logs.py             metrics, from the device to a file; progress.py: to the screen;
+                    curves.py: to a figure; profile.py: a profile of some dispatches
 
-Imports `runs` and the rooms below it.
+docs/one_batch.md follows one batch through these files. Imports `runs` and the rooms
+below it.
 """

@@ -32,7 +32,7 @@ def history_series(
 
 
 def draw_history(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Figure]:
-    """{"training_curves": figure} of a run, or nothing where nothing was logged."""
+    """{"training_curves": figure} of a run, or {} if nothing has been logged."""
     if not records:
         return {}
     title = f"Training curves of {name}"
@@ -42,7 +42,7 @@ def draw_history(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, F
 
 
 def save_history(folder: RunFolder) -> None:
-    """Writes the curves of a run's metrics.jsonl into its figures/."""
+    """Draws the curves of a run's metrics.jsonl into its folder figures/."""
     figures = draw_history(folder.read_metrics(), folder.path.name)
     for name, figure in figures.items():
         style.save(figure, folder.figures / f"{name}.png")

@@ -1,10 +1,12 @@
-"""Train steps, several at a time: how many, compiled, and whether they fit."""
+"""Dispatches: how many train steps each has, and their compiled programs."""
 
 import bisect
 import contextlib
+import dataclasses
 import functools
 import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -14,17 +16,53 @@ from jaxtyping import Array, Key
 from ml_collections import ConfigDict
 
 from vit_jax.errors import UserError
-from vit_jax.models.backend import compiler_options
+from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import steps
 from vit_jax.training.experiment import Experiment, Plan
-from vit_jax.training.input_pipeline import NUM_WAITING, Feed
+from vit_jax.training.input_pipeline import NUM_WAITING, InputPipeline
+from vit_jax.training.train_state import TrainState
 
-# On an accelerator: enough to hide the host, and few enough for signals to be answered
-# soon.
-_MAX_STEPS = 100
-# Of images that the host feeds to one dispatch.
-_MAX_FED_BYTES = 2**28
+# Limit in bytes for the images that the host copies to the devices for one dispatch.
+_MAX_COPIED_BYTES = 2**28
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainProgram:
+    """The compiled train steps of a run, with what they need besides the state.
+
+    Attributes:
+      dispatches: (first step, number of steps) of each, to the end of the run.
+      compiled: for each number of steps the function of `compile_steps`.
+      pipeline: gives each dispatch its batches.
+      root_key: the run's random key, on all devices.
+      compile_seconds: wall-clock time of compiling.
+    """
+
+    dispatches: list[tuple[int, int]]
+    compiled: dict[int, Callable]
+    pipeline: InputPipeline
+    root_key: Key[Array, ""]
+    compile_seconds: float
+
+
+def compile_training(experiment: Experiment, state: TrainState) -> TrainProgram:
+    """Plans the dispatches from `state` to the end and compiles them.
+
+    Raises:
+      UserError: the step does not fit into the device's memory.
+    """
+    config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
+    pipeline = InputPipeline(experiment.splits["train"], config, mesh)
+    most = steps_per_dispatch(config, plan, pipeline)
+    dispatches = list(plan_dispatches(plan, int(state.step), most))
+    # jax.device_put would copy from one process to the others.
+    copy = jax.jit(lambda key: key, out_shardings=meshes.replicated(mesh))
+    root_key = copy(experiment.root_key)
+    start, sizes = time.monotonic(), {size for _, size in dispatches}
+    compiled = compile_steps(experiment, state, root_key, pipeline, sizes)
+    seconds = time.monotonic() - start
+    return TrainProgram(dispatches, compiled, pipeline, root_key, seconds)
 
 
 def plan_dispatches(
@@ -32,10 +70,10 @@ def plan_dispatches(
 ) -> Iterator[tuple[int, int]]:
     """(first step, number of steps) of each dispatch from `first_step` to the end.
 
-    No dispatch goes past an evaluation, a checkpoint or the end. Each size is compiled
-    for itself, so there are few: the steps between two evaluations are cut as evenly as
-    can be, which takes two sizes, and what is left before any other stop is cut into
-    powers of two.
+    Every evaluation, every checkpoint and the end fall between two dispatches. Each
+    number of steps has a compiled program of its own, so there are few of them: the
+    steps between two evaluations are divided as evenly as possible, which takes two
+    numbers, and the steps before any other stop are divided into powers of two.
     """
     every = plan.eval_every
     num_cuts = math.ceil(every / max_steps)
@@ -54,61 +92,63 @@ def plan_dispatches(
         step += size
 
 
-def steps_per_dispatch(config: ConfigDict, plan: Plan, feed: Feed) -> int:
-    """The setting, or what suits the device.
+def steps_per_dispatch(config: ConfigDict, plan: Plan, pipeline: InputPipeline) -> int:
+    """The setting, or the largest number that this machine should use.
 
-    On CPU one: there a dispatch costs microseconds, and XLA (JAX 0.10) runs a
-    convolution inside a loop some 40 times slower. Elsewhere a logging interval's, or
-    as many as memory can wait for where the host feeds the images.
+    Without the setting it is at most `backend.max_steps_per_dispatch`, the length of a
+    logging interval and, where the host copies the images, what memory allows.
     """
     if config.steps_per_dispatch:
         return config.steps_per_dispatch
-    if jax.default_backend() == "cpu":
-        return 1
-    fed_bytes = max(1, feed.num_bytes(1) if feed.split is None else 1)
-    return max(1, min(plan.log_every, _MAX_STEPS, _MAX_FED_BYTES // fed_bytes))
+    most = min(plan.log_every, backend.max_steps_per_dispatch())
+    if pipeline.split is None:
+        most = min(most, _MAX_COPIED_BYTES // pipeline.num_bytes(1))
+    return max(1, most)
 
 
 def compile_steps(
     experiment: Experiment,
-    state: steps.TrainState,
+    state: TrainState,
     root_key: Key[Array, ""],
-    feed: Feed,
+    pipeline: InputPipeline,
     sizes: Iterable[int],
 ) -> dict[int, Callable]:
     """`steps.train_steps`, compiled for each number of steps in `sizes`.
 
-    The functions take (state, feed.split, batches, root_key, lr_scale); the old state's
-    memory is reused for the new one.
+    The functions take (state, pipeline.split, batches, root_key, lr_scale). The memory
+    of the old state is reused for the new one.
 
     Raises:
       UserError: the step does not fit into the device's memory.
     """
     whole = meshes.replicated(experiment.mesh)
     shardings = jax.tree.map(lambda x: x.sharding, state)
-    jitted = jax.jit(
+    jitted = backend.jit(
         functools.partial(steps.train_steps, train_step=experiment.train_step),
         out_shardings=(shardings, whole),
         donate_argnums=0,
-        compiler_options=compiler_options(),
     )
     lr_scale = jax.ShapeDtypeStruct((), jnp.float32, sharding=whole)
     compiled = {}
     for size in sizes:
-        arguments = (state, feed.split, feed.shapes(size), root_key, lr_scale)
+        arguments = (state, pipeline.split, pipeline.shapes(size), root_key, lr_scale)
         compiled[size] = jitted.lower(*arguments).compile()
-        _require_memory(compiled[size], experiment, feed.num_bytes(size))
+        _require_memory(compiled[size], experiment, pipeline.num_bytes(size))
     return compiled
 
 
-def _require_memory(compiled: Any, experiment: Experiment, fed_bytes: int) -> None:
-    """Refuses a step that needs more memory than is free; XLA would only abort."""
+def _require_memory(compiled: Any, experiment: Experiment, batch_bytes: int) -> None:
+    """Refuses a step that needs more memory than is free; XLA would only abort.
+
+    Args:
+      batch_bytes: size of one dispatch's batches, over all devices.
+    """
     sizes, free = compiled.memory_analysis(), meshes.free_bytes(experiment.mesh)
     if sizes is None or free is None:
         return
     new = sizes.output_size_in_bytes - sizes.alias_size_in_bytes
-    # Batches of some dispatches wait beside the one at work.
-    waiting = NUM_WAITING * fed_bytes // experiment.mesh.size
+    # The batches of several dispatches are on the device at once.
+    waiting = NUM_WAITING * batch_bytes // experiment.mesh.size
     needed = sizes.temp_size_in_bytes + max(0, new) + waiting
     if needed > free:
         raise _out_of_memory(experiment, needed, free)
@@ -116,15 +156,18 @@ def _require_memory(compiled: Any, experiment: Experiment, fed_bytes: int) -> No
 
 def _out_of_memory(experiment: Experiment, needed: int, free: int) -> UserError:
     config, num_devices = experiment.config, experiment.mesh.size
-    share, slices = free / needed, experiment.num_slices
-    smaller = int(config.batch_size * share) // (num_devices * slices)
-    advice = ["a smaller model"]
-    if smaller:
-        advice = [f"config.batch_size={smaller * num_devices * slices}"]
+    fraction, num_microbatches = free / needed, experiment.num_microbatches
+    num_parts = num_devices * num_microbatches
+    smaller = int(config.batch_size * fraction) // num_parts * num_parts
+    advice = [f"config.batch_size={smaller}" if smaller else "a smaller model"]
     per_device = config.batch_size // num_devices
-    finer = [n for n in range(slices + 1, per_device + 1) if per_device % n == 0]
-    if fitting := [n for n in finer if n * share >= slices]:
-        advice.append(f"config.optim.accumulate_steps={fitting[0]}")
+    fitting = [
+        n
+        for n in range(num_microbatches + 1, per_device + 1)
+        if per_device % n == 0 and n * fraction >= num_microbatches
+    ]
+    if fitting:
+        advice.append(f"config.optim.num_microbatches={fitting[0]}")
     return UserError(
         f"A training step of {config.batch_size} images needs about "
         f"{needed / 1e9:,.2f} GB of free memory, but {free / 1e9:,.2f} GB are free; "
@@ -134,10 +177,10 @@ def _out_of_memory(experiment: Experiment, needed: int, free: int) -> UserError:
 
 @contextlib.contextmanager
 def explain_out_of_memory(config: ConfigDict) -> Iterator[None]:
-    """Turns the device's own report of exhausted memory into a sentence.
+    """A context that turns JAX's report of exhausted memory into one sentence.
 
     Raises:
-      UserError: it was exhausted.
+      UserError: the device's memory was exhausted.
     """
     try:
         yield
@@ -147,8 +190,8 @@ def explain_out_of_memory(config: ConfigDict) -> Iterator[None]:
         asked = re.search(r"allocate ([\d.]+ ?\w*)", str(error))
         raise UserError(
             f"The device's memory is exhausted{f' ({asked[0]})' if asked else ''} with "
-            f"config.batch_size={config.batch_size}, config.optim.accumulate_steps="
-            f"{config.optim.accumulate_steps} and config.eval_batch_size="
+            f"config.batch_size={config.batch_size}, config.optim.num_microbatches="
+            f"{config.optim.num_microbatches} and config.eval_batch_size="
             f"{config.eval_batch_size}; halve the first (or double the second), or, if "
             "it happened in an evaluation, the third, and rerun the same command."
         ) from error

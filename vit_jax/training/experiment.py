@@ -1,4 +1,4 @@
-"""Everything a config describes, built and ready to run."""
+"""An experiment: everything that a config describes, built and ready to run."""
 
 import dataclasses
 import functools
@@ -17,11 +17,10 @@ from vit_jax import augment, data, models
 from vit_jax.config import set_value
 from vit_jax.config.durations import to_steps
 from vit_jax.errors import UserError
+from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
-from vit_jax.training import optim, scoring, steps
-
-# Multiply-accumulates of a slice's forward pass: a few tenths of a second on two cores.
-_MIN_SLICE_MACS = 8e9
+from vit_jax.training import optim, scoring, steps, train_state
+from vit_jax.training.train_state import TrainState
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Plan:
 
 
 def make_plan(config: ConfigDict, num_examples: int) -> Plan:
-    """Turns the durations of a config into steps over `num_examples` images a pass."""
+    """Converts a config's durations to steps; an epoch is `num_examples` images."""
     steps_per_epoch = num_examples / config.batch_size
     total_steps = config.num_steps or max(
         1, to_steps(config.num_epochs, steps_per_epoch=steps_per_epoch)
@@ -48,8 +47,9 @@ def make_plan(config: ConfigDict, num_examples: int) -> Plan:
     )
     eval_every = max(1, convert(config.eval_every))
     checkpoint_every = max(1, convert(config.checkpoint_every))
-    # 10 epochs are twice 5, also once they are rounded: then the steps between two
-    # stops are always as many, and one compiled program serves them all.
+    # If one is a multiple of the other in epochs, it should also be one in steps, where
+    # rounding could prevent it. The steps between two stops are then always as many,
+    # and one compiled program is enough.
     ratio = round(checkpoint_every / eval_every)
     if abs(checkpoint_every - ratio * eval_every) <= ratio:
         checkpoint_every = ratio * eval_every
@@ -66,17 +66,17 @@ def make_plan(config: ConfigDict, num_examples: int) -> Plan:
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """What a config describes.
+    """Everything that a config describes.
 
     Attributes:
-      config: complete: the model's and the dataset's own values are filled in.
+      config: complete, with the values that the model and the dataset give.
       splits: "train", "test" and, where asked for, "val" and "subset_test".
       mesh: the devices.
-      num_slices: a batch is computed in that many, one after another.
+      num_microbatches: number of parts in which a batch is computed.
       root_key: the run's only random key.
       init_state: () -> the state before the first step, on the mesh.
-      train_step: (state, batch, root_key, lr_scale) -> (state, metrics); takes a batch
-        as `steps.take_batch` gives it. Not compiled yet.
+      train_step: (state, batch, root_key, lr_scale) -> (state, metrics), not compiled;
+        the batch is that of `steps.take_batch`.
       eval_step: (variables, images uint8) -> logits, compiled on first use.
     """
 
@@ -85,9 +85,9 @@ class Experiment:
     plan: Plan
     mesh: Mesh
     model: nn.Module
-    num_slices: int
+    num_microbatches: int
     root_key: Array
-    init_state: Callable[[], steps.TrainState]
+    init_state: Callable[[], TrainState]
     train_step: Callable
     eval_step: Callable
 
@@ -97,7 +97,7 @@ class Experiment:
             variables,
             self.splits[split].images,
             eval_step=self.eval_step,
-            # In equal parts over the devices; filling up costs no accuracy.
+            # Divisible by the number of devices; padding is masked out.
             batch_size=math.ceil(self.config.eval_batch_size / self.mesh.size)
             * self.mesh.size,
             mesh=self.mesh,
@@ -105,40 +105,39 @@ class Experiment:
 
 
 def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
-    """A copy that no machine and no later version's tables will read differently."""
+    """A copy in which every value that depends on machine, model or data is explicit.
+
+    Another machine, or a later version with other defaults, reads it the same way.
+    """
     config = config.copy_and_resolve_references()
     for name, value in models.model_settings(config.model).items():
         set_value(config, f"model.{name}", value)
     if config.model.dtype == "auto":
-        on_cpu = jax.default_backend() == "cpu"
-        set_value(config, "model.dtype", "float32" if on_cpu else "bfloat16")
+        set_value(config, "model.dtype", backend.auto_dtype())
     mean, std = data.normalization(config.data, train)
     set_value(config, "data.mean", mean)
     set_value(config, "data.std", std)
     return config
 
 
-def _num_slices(
+def _num_microbatches(
     config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
 ) -> int:
-    """Slices a batch is computed in: the setting, or what a single CPU is fastest with.
+    """The setting, or for a ViT the number that this machine is fastest with.
 
-    Its caches then hold a slice's activations: ViT-Tiny's step takes 0.8 to 0.9 times
-    as long in four (experiments/benchmarks). Not where BatchNorm would see them, or
-    where compiling them takes longer than they save. Being this machine's, the number
-    is no setting, and a run may go on with another one elsewhere.
+    A ResNet's batch stays whole, because BatchNorm would normalise each part by itself.
+    The number is not written into the config: a run may continue on another machine,
+    with another one.
     """
-    asked, batch_size = config.optim.accumulate_steps, config.batch_size
-    alone_on_cpu = jax.default_backend() == "cpu" and jax.device_count() == 1
-    if asked > 1 or not alone_on_cpu or not isinstance(model, models.ViT):
+    asked = config.optim.num_microbatches
+    if asked > 1 or not isinstance(model, models.ViT):
         return asked
-    macs = batch_size * models.count_macs(model, image_shape)
-    sizes = [n for n in (2, 4) if not batch_size % n and macs >= n * _MIN_SLICE_MACS]
-    return max(sizes, default=1)
+    macs = models.count_macs(model, image_shape)
+    return backend.num_microbatches(config.batch_size, macs)
 
 
 def _check_selection(config: ConfigDict, splits: dict[str, data.Dataset]) -> None:
-    """Refuses rules that wait for evaluations where there are none."""
+    """Refuses rules that need evaluations where no images are held out."""
     if "val" in splits:
         return
     asked = {
@@ -150,12 +149,12 @@ def _check_selection(config: ConfigDict, splits: dict[str, data.Dataset]) -> Non
         if is_asked:
             raise UserError(
                 f"{key} needs evaluations during training, but config.data.validation "
-                "is 0 and nothing is held out; hold images out or switch it off."
+                "is 0, so that no images are held out; hold some out or switch it off."
             )
 
 
 def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Experiment:
-    """Builds model, optimizer, augmentation and steps. Compiles nothing.
+    """Builds model, optimizer, augmentation and steps; compiles nothing.
 
     Raises:
       UserError: settings that do not fit each other, the data or the devices.
@@ -164,9 +163,8 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
     config = resolve_config(config, train)
     image_shape, num_classes = train.images.shape[1:], len(train.class_names)
     mesh = meshes.make_mesh(config.num_devices)
-    meshes.check_batch_size(
-        config.batch_size, mesh.size * config.optim.accumulate_steps
-    )
+    num_parts = mesh.size * config.optim.num_microbatches
+    meshes.check_batch_size(config.batch_size, num_parts)
     _check_selection(config, splits)
     plan = make_plan(config, len(train.images))
     model = models.make_model(
@@ -175,7 +173,7 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         image_shape=image_shape,
         dtype=config.model.dtype,
     )
-    num_slices = _num_slices(config, model, image_shape)
+    num_microbatches = _num_microbatches(config, model, image_shape)
     schedule = optim.make_schedule(
         config.schedule,
         peak=config.optim.learning_rate,
@@ -183,16 +181,24 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         steps_per_epoch=plan.steps_per_epoch,
     )
     optimizer = optim.make_optimizer(config.optim, schedule)
-    normalize = functools.partial(
-        augment.normalize, mean=config.data.mean, std=config.data.std
-    )
     root_key = jax.random.key(config.seed)
     init_state = functools.partial(
-        steps.init_state,
+        train_state.init_state,
         model=model,
         optimizer=optimizer,
         image_shape=image_shape,
         use_ema=config.optim.ema_decay > 0,
+    )
+    train_step = functools.partial(
+        steps.train_step,
+        model=model,
+        optimizer=optimizer,
+        schedule=schedule,
+        augment=make_augment(config, plan, num_classes, config.seed),
+        num_microbatches=num_microbatches,
+        ema_decay=config.optim.ema_decay,
+        label_smoothing=config.augment.label_smoothing,
+        unroll=backend.unrolls_loops(),
     )
     return Experiment(
         config=config,
@@ -200,28 +206,22 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         plan=plan,
         mesh=mesh,
         model=model,
-        num_slices=num_slices,
+        num_microbatches=num_microbatches,
         root_key=root_key,
         init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
-        train_step=functools.partial(
-            steps.train_step,
-            model=model,
-            optimizer=optimizer,
-            schedule=schedule,
-            augment=make_augment(config, plan, num_classes, config.seed),
-            accumulate_steps=num_slices,
-            ema_decay=config.optim.ema_decay,
-            label_smoothing=config.augment.label_smoothing,
-            unroll=jax.default_backend() == "cpu",
-        ),
-        eval_step=scoring.make_eval_step(model, normalize, mesh),
+        train_step=train_step,
+        eval_step=scoring.make_eval_step(config.data, model, mesh),
     )
 
 
 def make_augment(
     config: ConfigDict, plan: Plan, num_classes: int, seed: int | UInt32[Array, ""]
 ) -> Callable:
-    """`augment.make_augment` for a resolved config; `seed` is of alternating flips."""
+    """`augment.make_augment` of a resolved config.
+
+    Args:
+      seed: of the first view of each example under alternating flips.
+    """
     return augment.make_augment(
         config.augment,
         mean=config.data.mean,
@@ -234,43 +234,14 @@ def make_augment(
 
 def _place_state(
     init_state: Callable, root_key: Array, mesh: Mesh, *, split: bool
-) -> Callable[[], steps.TrainState]:
-    """`init_state` of `root_key`, whose arrays come into being where they belong."""
+) -> Callable[[], TrainState]:
+    """`init_state` of `root_key`, which creates its arrays on the mesh.
+
+    Args:
+      split: divides large arrays over the devices, see `meshes.split_state`.
+    """
     shardings = meshes.replicated(mesh)
     if split:
         shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
     # The key is an argument: one compilation serves all seeds.
     return functools.partial(jax.jit(init_state, out_shardings=shardings), root_key)
-
-
-def summarize(experiment: Experiment, num_params: int) -> str:
-    """What is about to happen, for a person: device, data, model and schedule."""
-    config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
-    splits = experiment.splits
-    image_shape = splits["train"].images.shape[1:]
-    device = mesh.devices.flat[0]
-    gflops = 2e-9 * models.count_macs(experiment.model, image_shape)
-    sizes = ", ".join(
-        f"{name} {len(split.images):,}"
-        for name, split in splits.items()
-        if not (name == "val" and split is splits["test"])
-    )
-    selected = {
-        "val": "selects on the hold-out",
-        "test": "selects on the test split",
-        "nothing": "selects nothing: the last step is scored",
-    }[config.data.select_on]
-    shape = "x".join(map(str, image_shape))
-    epochs = plan.total_steps / plan.steps_per_epoch
-    rows = {
-        "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
-        f"{config.model.dtype} computation",
-        "data": f"{config.data.source} {config.data.name}, {shape} images: {sizes}; "
-        f"{selected}",
-        "model": f"{config.model.name}, {num_params:,} parameters, "
-        f"{gflops:.3g} GFLOPs forward per image",
-        "schedule": f"{plan.total_steps:,} steps of {config.batch_size} images "
-        f"({epochs:.4g} epochs), {config.optim.name}, peak rate "
-        f"{config.optim.learning_rate:g}, {config.schedule.name}",
-    }
-    return "\n".join(f"{name:>9}  {text}" for name, text in rows.items())

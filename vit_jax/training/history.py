@@ -1,4 +1,4 @@
-"""What a training loop knows besides its state, and what it decides from that."""
+"""The evaluations of a run so far, and the decisions that follow from them."""
 
 import dataclasses
 from typing import Any
@@ -8,8 +8,8 @@ from vit_jax.training import optim
 
 
 @dataclasses.dataclass
-class Journal:
-    """Saved as JSON with every checkpoint.
+class History:
+    """What a run has done so far; saved as JSON with every checkpoint.
 
     Attributes:
       evaluations: {"step", "accuracy", "loss"} of each evaluation on "val", in order.
@@ -22,7 +22,7 @@ class Journal:
     compile_seconds: float = 0.0
 
     def add_evaluation(self, step: int, scores: dict[str, float]) -> bool:
-        """Takes {"accuracy", "loss"} and says whether they are the best so far."""
+        """Adds {"accuracy", "loss"}; returns whether they are the best so far."""
         ranks = [rank(e["accuracy"], e["loss"]) for e in self.evaluations]
         self.evaluations.append({"step": step, **scores})
         new = rank(scores["accuracy"], scores["loss"])
@@ -30,11 +30,11 @@ class Journal:
 
     @property
     def last_evaluated_step(self) -> int:
-        """-1 before the first evaluation."""
+        """Optimizer steps before the newest evaluation; -1 where there is none."""
         return int(self.evaluations[-1]["step"]) if self.evaluations else -1
 
     def lr_scale(self, config_schedule: Any) -> float:
-        """What the schedule is multiplied with after the evaluations so far."""
+        """The factor of the learning rate after the evaluations so far."""
         if config_schedule.name != "plateau":
             return 1.0
         return optim.plateau_scale(

@@ -1,4 +1,4 @@
-"""The training split on its way to the devices."""
+"""The input pipeline: batches of the training split, copied to the devices."""
 
 import collections
 import concurrent.futures
@@ -16,23 +16,23 @@ from vit_jax.parallel import mesh as meshes
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Dispatches whose batches the host has gathered before they are asked for.
+# Number of dispatches whose batches the host gathers in advance.
 _AHEAD = 2
-# Most dispatches whose batches are on the device at once: besides those, the one at
-# work and the two that `logs` lets the host hand out before it is done.
+# Largest number of dispatches whose batches are on the device at once: those, the one
+# that is computed, and the two that `logs` lets the host launch in the meantime.
 NUM_WAITING = _AHEAD + 3
 
 
-class Feed:
-    """Gives each dispatch its batches, either as indices or as whole images.
+class InputPipeline:
+    """Gives each dispatch its batches, either as indices or as images.
 
-    A split that fits lies on every device from the start, and a step picks its images
-    there. Any other stays on the host, in memory or in a memory-mapped file, and its
-    images are copied in time. The order of the images is the same, and so are the bits
-    of the result.
+    A split that fits into device memory is copied to every device at the start, and a
+    step takes its images from there by their indices. Any other split stays on the
+    host, in memory or in a memory-mapped file, and its batches are copied while the
+    device computes. The order of the images and the result are the same.
 
     Attributes:
-      split: (images, labels) on the devices, or None.
+      split: (images, labels) on the devices, or None where the split is on the host.
     """
 
     def __init__(self, train: Dataset, config: ConfigDict, mesh: Mesh):
@@ -70,7 +70,7 @@ class Feed:
         return found
 
     def shapes(self, num_steps: int) -> dict[str, jax.ShapeDtypeStruct]:
-        """What `stream` yields for `num_steps` steps, without values."""
+        """Shapes and dtypes of the batches that `stream` yields for `num_steps`."""
         size, image_shape = self._config.batch_size, self._train.images.shape[1:]
         kinds: dict[str, Any] = {
             "indices": ((), np.int32),
@@ -88,16 +88,19 @@ class Feed:
         }
 
     def num_bytes(self, num_steps: int) -> int:
-        """Of the batches of `num_steps` steps, over all devices."""
+        """Size of the batches of `num_steps` steps, over all devices."""
         shapes = self.shapes(num_steps).values()
         return sum(shape.size * shape.dtype.itemsize for shape in shapes)
 
     def stream(
         self, dispatches: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, dict[str, jax.Array]]]:
-        """(number of steps, their batches on the devices) of each (first, number).
+        """Yields (number of steps, batches on the devices) for each dispatch.
 
-        A thread gathers and copies ahead of what is taken.
+        A thread gathers and copies batches in advance.
+
+        Args:
+          dispatches: (first step, number of steps) of each.
         """
         sharding = meshes.split_batches(self._mesh)
 
@@ -108,11 +111,11 @@ class Feed:
 
 
 def prefetch(function: Callable[[T], R], items: Iterable[T], depth: int) -> Iterator[R]:
-    """function(item) of each item in order, worked out in a thread up to `depth` ahead.
+    """Yields function(item) of each item in order, computed up to `depth` in advance.
 
-    An exception in `function` is raised where its result would have been. Flax's
-    `prefetch_to_device` serves pmap only, and Grain keeps the state of an iterator,
-    which this order of the images does without.
+    A thread computes the results. An exception in `function` is raised where its result
+    would have been. Flax's `prefetch_to_device` serves pmap only, and Grain saves an
+    iterator's state, of which this order of the images has none.
     """
     with concurrent.futures.ThreadPoolExecutor(1, "prefetch") as pool:
         ahead: collections.deque[concurrent.futures.Future] = collections.deque()

@@ -1,4 +1,4 @@
-"""Training metrics on their way from the device to a file and a screen."""
+"""Training metrics, from the device to a file and the screen."""
 
 import math
 import time
@@ -15,12 +15,12 @@ from vit_jax.training.progress import Progress
 
 
 class TrainLog:
-    """Collects the metrics of each step and writes their means, an interval late.
+    """Collects the metrics of each step and writes their means an interval later.
 
-    Asking the device for a number waits until it is there. So an interval is fetched
-    only after a dispatch of the next one, or two, have been handed to the device, which
-    never stands idle. `clu.metric_writers` and `clu.periodic_actions`, which write what
-    they are given at once, need TensorFlow.
+    Fetching a number waits until the device has computed it. So an interval is fetched
+    only after one or two dispatches of the next interval have been launched, and the
+    device is never idle. `clu.metric_writers` and `clu.periodic_actions` write at once
+    and need TensorFlow.
 
     Attributes:
       seconds: wall-clock time of training so far, without compilation, evaluation and
@@ -46,15 +46,15 @@ class TrainLog:
         self._mark = time.monotonic()
 
     def resume_clock(self) -> None:
-        """Training goes on from now."""
+        """Starts the clock again after `drain`."""
         self._mark = time.monotonic()
 
     def add(self, step: int, metrics: dict[str, Any]) -> None:
-        """Takes the device's metrics of the dispatch that makes `step` steps done.
+        """Adds the metrics of the dispatch that ends at `step`.
 
-        Each is an array with an element for each step. Waits for the dispatch two
-        before: that is ahead enough for the device never to wait, and not so far that
-        signals are answered and progress shown minutes late.
+        Each metric is a device array with an element for each step. This waits for the
+        dispatch two before: far enough ahead for the device never to wait, and near
+        enough for signals to be answered and progress to be shown in time.
         """
         self._current.append((step, metrics))
         if len(self._current) > 2:
@@ -69,7 +69,7 @@ class TrainLog:
         self._previous, self._current = self._current, []
 
     def drain(self) -> None:
-        """Writes everything; training stands still until `resume_clock`.
+        """Writes everything and stops the clock until `resume_clock`.
 
         Raises:
           UserError: a loss is not finite; names the steps.
@@ -78,7 +78,7 @@ class TrainLog:
         self._write_previous()
 
     def record(self, record: dict[str, Any]) -> None:
-        """Writes one finished record, of an evaluation for example."""
+        """Writes one complete record, of an evaluation for example."""
         step = record["step"]
         record = {**record, "epoch": round(step / self._steps_per_epoch, 4)}
         self._folder.append_metrics(record)
@@ -96,7 +96,7 @@ class TrainLog:
         if not interval:
             return
         parts = jax.device_get([metrics for _, metrics in interval])
-        # Only now is the interval known to be done: the host runs ahead.
+        # The host runs ahead of the device: here the interval is complete.
         now = time.monotonic()
         seconds, self._mark = now - self._mark, now
         self.seconds += seconds
@@ -104,7 +104,7 @@ class TrainLog:
             name: np.concatenate([part[name] for part in parts]) for name in parts[0]
         }
         means = {name: float(values.mean(dtype=float)) for name, values in each.items()}
-        # The rate at the interval's end rather than its mean: it is a setting.
+        # The rate is a setting, so its value at the end is logged instead of a mean.
         means["learning_rate"] = float(each["learning_rate"][-1])
         num_steps, last = len(each["loss"]), interval[-1][0]
         first = last - num_steps + 1
@@ -114,7 +114,7 @@ class TrainLog:
         record = {"step": last, "split": "train", **means, "seconds": self.seconds}
         self.record(record)
         self._progress.metrics(record)
-        # A finite loss with such a gradient has already spoilt the parameters.
+        # A finite loss with a gradient that is not finite has spoilt the parameters.
         if not (math.isfinite(means["loss"]) and math.isfinite(means["grad_norm"])):
             raise UserError(
                 f"The training loss is {means['loss']} and the gradient's norm "
@@ -128,12 +128,11 @@ class TrainLog:
 def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | None:
     """A function (step, scalars) that writes TensorBoard files under `path`.
 
-    None on all processes but the first.
+    Returns None on all processes except process 0.
     """
     if not processes.is_primary():
         return None
-    # Imported late: it looks for PyTorch, which takes seconds to load where there is
-    # one.
+    # Imported late: it imports PyTorch where that is installed, which takes seconds.
     from tensorboardX import SummaryWriter
 
     writer = SummaryWriter(path, flush_secs=1)

@@ -1,8 +1,7 @@
-"""The only training loop."""
+"""The training loop."""
 
 import contextlib
 import dataclasses
-import time
 from typing import NoReturn
 
 import jax
@@ -15,20 +14,20 @@ from vit_jax.parallel import processes
 from vit_jax.parallel.signals import Interrupted, StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
-from vit_jax.training import dispatch, steps
+from vit_jax.training.dispatch import TrainProgram
 from vit_jax.training.experiment import Experiment
-from vit_jax.training.history import Journal
-from vit_jax.training.input_pipeline import Feed
+from vit_jax.training.history import History
 from vit_jax.training.logs import TrainLog, tensorboard_writer
 from vit_jax.training.profile import Profiler
-from vit_jax.training.progress import Progress, say
+from vit_jax.training.progress import Progress
+from vit_jax.training.train_state import TrainState
 
 
-def is_finished(experiment: Experiment, journal: Journal, step: int) -> bool:
-    """Whether `step` is the last, by length or by an evaluation that ends it early."""
+def is_finished(experiment: Experiment, history: History, step: int) -> bool:
+    """Whether `step` is the last, by the run's length or by early stopping."""
     plan, rule = experiment.plan, experiment.config.early_stopping
-    may_stop = journal.last_evaluated_step >= max(0, plan.stop_after)
-    return step >= plan.total_steps or (may_stop and journal.should_stop(rule))
+    may_stop = history.last_evaluated_step >= max(0, plan.stop_after)
+    return step >= plan.total_steps or (may_stop and history.should_stop(rule))
 
 
 class Loop:
@@ -39,27 +38,15 @@ class Loop:
         experiment: Experiment,
         folder: RunFolder,
         checkpoints: Checkpoints,
-        state: steps.TrainState,
-        journal: Journal,
+        program: TrainProgram,
+        state: TrainState,
+        history: History,
     ):
         self.state, self._step = state, int(state.step)
         self._experiment, self._folder = experiment, folder
-        self._checkpoints, self._journal = checkpoints, journal
+        self._checkpoints, self._program = checkpoints, program
+        self._history = history
         config, plan = experiment.config, experiment.plan
-        self._feed = Feed(experiment.splits["train"], config, experiment.mesh)
-        most = dispatch.steps_per_dispatch(config, plan, self._feed)
-        self._dispatches = list(dispatch.plan_dispatches(plan, self._step, most))
-        whole = meshes.replicated(experiment.mesh)
-        # Not device_put: of several processes, each has to make its own copy.
-        copy = jax.jit(lambda key: key, out_shardings=whole)
-        self._root_key = copy(experiment.root_key)
-        start, sizes = time.monotonic(), {size for _, size in self._dispatches}
-        self._train_steps = dispatch.compile_steps(
-            experiment, state, self._root_key, self._feed, sizes
-        )
-        seconds = time.monotonic() - start
-        say(f"compiled in {seconds:.1f} s, {max(self._train_steps)} step(s) a dispatch")
-        journal.compile_seconds += seconds
         self._progress = Progress(plan.total_steps, self._step)
         write_scalars = None
         if config.tensorboard:
@@ -69,20 +56,21 @@ class Loop:
             self._progress,
             batch_size=config.batch_size,
             steps_per_epoch=plan.steps_per_epoch,
-            seconds=journal.train_seconds,
+            seconds=history.train_seconds,
             write_scalars=write_scalars,
         )
 
     def run(self, signals: StopSignals, profiler: Profiler | None) -> None:
-        """Ends with the last step's state in `state`, evaluated and saved.
+        """Trains to the last step; `state` is then its state, evaluated and saved.
 
         Raises:
-          Interrupted: a signal came; the state is saved.
+          Interrupted: the process received a signal; the state is saved.
         """
         experiment, plan, log = self._experiment, self._experiment.plan, self._log
+        program = self._program
         lr_scale, interval_ended = self._put_lr_scale(), True
-        stream = self._feed.stream(self._dispatches)
-        # Inside, every copy between host and device has to be asked for.
+        stream = program.pipeline.stream(program.dispatches)
+        # JAX then refuses every copy between host and device that is not explicit.
         with contextlib.closing(stream), jax.transfer_guard("disallow"):
             for size, batches in stream:
                 signal_number = signals.agreed(ask=interval_ended)
@@ -92,8 +80,12 @@ class Loop:
                     log.drain()
                     self._progress.line(profiler.switch())
                     log.resume_clock()
-                self.state, metrics = self._train_steps[size](
-                    self.state, self._feed.split, batches, self._root_key, lr_scale
+                self.state, metrics = program.compiled[size](
+                    self.state,
+                    program.pipeline.split,
+                    batches,
+                    program.root_key,
+                    lr_scale,
                 )
                 before, self._step = self._step, self._step + size
                 log.add(self._step, metrics)
@@ -107,7 +99,7 @@ class Loop:
                 saves = is_last or self._step % plan.checkpoint_every == 0
                 if not evaluates and not saves:
                     continue
-                # A loss that is not finite stops here, before it is saved.
+                # A loss that is not finite ends the run here, before a checkpoint.
                 log.drain()
                 if profiler:
                     self._progress.line(profiler.stop())
@@ -116,29 +108,29 @@ class Loop:
                     lr_scale = self._put_lr_scale()
                 else:
                     self._save()
-                if is_finished(experiment, self._journal, self._step):
+                if is_finished(experiment, self._history, self._step):
                     break
                 log.resume_clock()
         self._progress.close()
         self._checkpoints.wait()
 
     def _put_lr_scale(self) -> Array:
-        scale = self._journal.lr_scale(self._experiment.config.schedule)
+        scale = self._history.lr_scale(self._experiment.config.schedule)
         return meshes.put(np.float32(scale), meshes.replicated(self._experiment.mesh))
 
     def _evaluate_and_save(self) -> None:
-        """Scores "val"; saves a new best, the last step and what the plan asks for."""
+        """Scores "val"; saves a checkpoint if it is the best, the last or due."""
         experiment, plan, step = self._experiment, self._experiment.plan, self._step
         logits = experiment.score(self.state.variables, "val")
         labels = experiment.splits["val"].labels
-        # Other hosts' CPUs may round otherwise, and too much depends on these.
+        # The hosts' CPUs may round differently, and all decide by these numbers.
         scores = processes.broadcast_from_primary(
             lambda: {
                 "accuracy": classification.accuracy(logits, labels),
                 "loss": classification.cross_entropy(logits, labels),
             }
         )
-        is_best = self._journal.add_evaluation(step, scores)
+        is_best = self._history.add_evaluation(step, scores)
         self._log.record(
             {"step": step, "split": "val", **scores, "seconds": self._log.seconds}
         )
@@ -146,13 +138,13 @@ class Loop:
             f"epoch {step / plan.steps_per_epoch:.4g}: val accuracy "
             f"{scores['accuracy']:.2%}, val loss {scores['loss']:.4f}"
         )
-        is_last = is_finished(experiment, self._journal, step)
+        is_last = is_finished(experiment, self._history, step)
         if is_best or is_last or step % plan.checkpoint_every == 0:
             self._save(**scores)
 
     def _save(self, accuracy: float | None = None, loss: float | None = None) -> None:
-        self._journal.train_seconds = self._log.seconds
-        metadata = dataclasses.asdict(self._journal)
+        self._history.train_seconds = self._log.seconds
+        metadata = dataclasses.asdict(self._history)
         self._checkpoints.save(
             self._step, self.state, metadata=metadata, accuracy=accuracy, loss=loss
         )

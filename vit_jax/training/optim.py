@@ -1,4 +1,4 @@
-"""Learning-rate schedules, optimizers, and who is decayed."""
+"""Learning-rate schedules, optimizers, and which parameters are decayed."""
 
 import math
 from collections.abc import Sequence
@@ -16,23 +16,23 @@ from vit_jax.errors import UserError
 def make_schedule(
     config_schedule: Any, *, peak: float, total_steps: int, steps_per_epoch: float
 ) -> optax.Schedule:
-    """The learning rate as a function of the number of optimizer steps done before.
+    """The learning rate as a function of the number of optimizer steps done.
 
-    Every schedule rises linearly from 0 at step 0 to `peak` at the end of the warm-up
-    (with no warm-up it starts at `peak`). Then, up to `total_steps`:
+    Every schedule rises linearly from 0 at step 0 to `peak` at the end of the warm-up;
+    without warm-up it starts at `peak`. Then, up to `total_steps`:
 
     - warmup_cosine: half a cosine (Loshchilov & Hutter 2017, eq. 5, without restarts)
       down to `floor * peak`;
     - linear: a straight line down to `floor * peak`;
-    - constant and plateau: stays; the plateau's factor comes from `plateau_scale`;
+    - constant and plateau: `peak`; for a plateau `plateau_scale` gives a factor;
     - milestones: after each of `milestone_epochs`, the peak times its scale.
 
-    With `update_every` "epoch" every step of an epoch has the rate of its first one, as
-    PyTorch's schedulers do that are stepped once an epoch.
+    With `update_every` "epoch", all steps of an epoch have the rate of its first step,
+    as with a PyTorch scheduler that is called once per epoch.
 
     Raises:
-      UserError: the warm-up is longer than the training, or the milestones are not in
-        order or not as many as their scales.
+      UserError: the warm-up is longer than the training, the milestones are not in
+        order, or their number differs from that of their scales.
     """
     warmup_steps = to_steps(
         config_schedule.warmup, steps_per_epoch=steps_per_epoch, total_steps=total_steps
@@ -85,14 +85,13 @@ def _milestones(
 def plateau_scale(
     val_losses: Sequence[float], *, factor: float, patience: int, min_delta: float
 ) -> float:
-    """What the learning rate is multiplied with after these evaluations.
+    """The factor of the learning rate after these evaluations.
 
-    After `patience` evaluations in a row without a loss below (1 - min_delta) times the
-    lowest so far the scale is multiplied by `factor`, and the count starts anew.
+    After `patience` consecutive evaluations without a loss below (1 - min_delta) times
+    the lowest so far, the scale is multiplied by `factor` and the count is reset.
 
-    The scale is recomputed from the whole history instead of being carried along: a
-    resumed run cannot disagree with an uninterrupted one. A loss that is no number
-    counts as "not lower".
+    The scale is computed from all evaluations each time, so that a resumed run has the
+    scale of an uninterrupted one. A loss of NaN counts as "not lower".
     """
     scale, lowest, num_bad = 1.0, math.inf, 0
     for loss in val_losses:
@@ -110,8 +109,8 @@ def should_stop(
 ) -> bool:
     """Whether training ends after these evaluations.
 
-    It ends when the best accuracy reaches `target` (None: never), or when the best is
-    `patience` or more evaluations old (0: never).
+    It ends when the best accuracy reaches `target` (None: never), or when at least
+    `patience` evaluations have followed the best one (0: never).
     """
     if not val_accuracies:
         return False
@@ -125,9 +124,9 @@ def should_stop(
 def decay_mask(params: Any) -> Any:
     """True for weight matrices and convolutions, False for all other parameters.
 
-    Biases, norm scales, class tokens, registers and position embeddings are no
-    multiplied weights; shrinking them is no regularisation. By this package's
-    convention exactly the decayed leaves are called "kernel".
+    Biases, norm scales, class tokens, registers and position embeddings are excluded,
+    because decaying them does not regularise the function. By this package's convention
+    the decayed leaves are exactly those named "kernel".
     """
     return jax.tree_util.tree_map_with_path(
         lambda path, _: path[-1].key == "kernel", params
@@ -135,11 +134,11 @@ def decay_mask(params: Any) -> Any:
 
 
 def muon_dimensions(params: Any) -> Any:
-    """For each leaf, the axes Muon takes as a matrix, or None where AdamW serves.
+    """For each leaf, the axes of its matrix for Muon, or None for AdamW.
 
-    Muon (Jordan 2024) takes the matrices inside the blocks: query, key and value each
-    on their own, and the MLP's two. The patch embedding, the head, convolutions and
-    everything that is not a kernel stay with AdamW.
+    Muon (Jordan 2024) updates the matrices inside the blocks: query, key and value each
+    by itself, attention's output, and both of the MLP. AdamW updates the patch
+    embedding, the head, convolutions and everything that is not a kernel.
     """
 
     def axes(path, leaf):
@@ -172,9 +171,9 @@ def make_optimizer(
 ) -> optax.GradientTransformation:
     """Gradient clipping by global norm, then the optimizer with its weight decay.
 
-    adamw and muon decay as Loshchilov & Hutter 2019 do, each step by learning rate
-    times `weight_decay`; sgd adds `weight_decay * parameter` to the gradient, as its
-    classic recipes mean it.
+    The weight decay of adamw and muon is decoupled (Loshchilov & Hutter 2019): each
+    step subtracts learning rate * `weight_decay` * parameter. sgd adds
+    `weight_decay` * parameter to the gradient, as its usual recipes do.
     """
     c = config_optim
     mask = None if c.decay_all else decay_mask
@@ -199,7 +198,7 @@ def make_optimizer(
             weight_decay=c.weight_decay,
             muon_weight_dimension_numbers=muon_dimensions,
         )
-        # Not muon's own AdamW: that one decays biases and norms, too.
+        # Not the AdamW inside optax's muon, which also decays biases and norms.
         core = optax.partition({"muon": muon, "adamw": adamw}, _muon_labels)
     if c.clip_norm:
         return optax.chain(optax.clip_by_global_norm(c.clip_norm), core)

@@ -1,24 +1,25 @@
-"""A profile of a few dispatches in the midst of training."""
+"""A profile of a few dispatches during training."""
 
 import pathlib
 
 import jax
 
-_FIRST = 3  # what was done once only, at the start, is over by then
-_NUM_DISPATCHES = 3  # two gaps between dispatches
+_FIRST = 3  # The first dispatches include work that is done only once.
+_NUM_DISPATCHES = 3  # They have two gaps between them.
 
 
 class Profiler:
     """Records the third to fifth dispatch after a start, for TensorBoard.
 
-    Training has to stand still while recording starts and stops, so that it holds these
-    dispatches alone; it stops earlier where training stands still anyway. As a context,
-    gives up a recording that an exception has cut short.
+    The device must be idle when a recording starts and stops, so that the profile holds
+    these dispatches alone; a recording stops earlier where the device is idle anyway,
+    before an evaluation. As a context manager, this ends a recording after an
+    exception.
     """
 
     def __init__(self, directory: pathlib.Path):
         self._directory = directory
-        self._dispatches = 0  # handed out since the start
+        self._dispatches = 0  # Number since the start.
         self._is_recording = False
 
     def __enter__(self) -> "Profiler":
@@ -30,24 +31,24 @@ class Profiler:
             jax.profiler.stop_trace()
 
     def is_due(self) -> bool:
-        """Counts the next dispatch, and says whether to call `switch` before it."""
+        """Counts a dispatch; returns whether to call `switch` before it."""
         self._dispatches += 1
         if self._is_recording:
             return self._dispatches == _FIRST + _NUM_DISPATCHES
         return self._dispatches == _FIRST
 
     def switch(self) -> str | None:
-        """Starts to record, or stops as `stop` does."""
+        """Starts a recording, or ends it as `stop` does."""
         if self._is_recording:
             return self.stop()
         options = jax.profiler.ProfileOptions()
-        options.python_tracer_level = 0  # every Python call: large, and it slows
+        options.python_tracer_level = 0  # It would record every Python call.
         jax.profiler.start_trace(str(self._directory), profiler_options=options)
         self._is_recording = True
         return None
 
     def stop(self) -> str | None:
-        """Ends a recording, if there is one, and says what was found."""
+        """Ends a recording, if there is one; returns a sentence about it."""
         if not self._is_recording:
             return None
         self._is_recording = False
@@ -70,10 +71,9 @@ def _modified(path: pathlib.Path) -> int:
 def busy_seconds(path: pathlib.Path) -> tuple[float, float] | None:
     """Seconds in which the device worked, and from its first operation to its last.
 
-    None if the file has no operation of a device.
-
-    Over all its streams (on CPU: XLA's threads): where two operations overlap, the time
-    counts once. Of several devices, the first.
+    The time in which operations of several streams (on CPU: XLA's threads) overlap
+    counts once. Of several devices it is the first. Returns None if the file has no
+    operation of a device.
 
     Args:
       path: an .xplane.pb file of `jax.profiler`.

@@ -11,24 +11,24 @@ from vit_jax.parallel import processes
 
 
 def say(text: str) -> None:
-    """Prints to standard output at once; a reader who left (`| head`) is no error.
+    """Prints to standard output without buffering; a closed pipe is not an error.
 
-    Of several processes only the first prints.
+    Of several processes only process 0 prints.
     """
     if not processes.is_primary():
         return
     try:
         print(text, flush=True)
     except OSError:
-        # Later lines, and Python's own flush at exit, go nowhere.
+        # Later lines, and Python's flush at exit, are then discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Progress:
     """Shows steps done, the newest metrics and the time left, on standard error.
 
-    A closed pipe or a terminal that goes away ends the display, never the training. Of
-    several processes only the first shows anything.
+    A closed pipe or terminal ends the display but not the training. Of several
+    processes only process 0 shows anything.
     """
 
     def __init__(self, total_steps: int, first_step: int = 0):
@@ -44,7 +44,7 @@ class Progress:
         )
 
     def update(self, step: int) -> None:
-        """Optimizer steps done so far."""
+        """Moves the bar to `step`, the number of optimizer steps done."""
         self._quietly(self._bar.update, step - self._bar.n)
 
     def metrics(self, values: dict[str, Any]) -> None:
@@ -62,12 +62,12 @@ class Progress:
         self.line(f"step {step}/{self._total}: {text}, {left} left")
 
     def line(self, text: str | None) -> None:
-        """A line that stays; None: none."""
+        """Prints a line above the bar; None prints nothing."""
         if text is not None:
             self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
 
     def close(self) -> None:
-        """Leaves the bar as it stands."""
+        """Ends the display; the bar stays on the screen."""
         self._quietly(self._bar.close)
 
     def _quietly(self, call, *args, **kwargs):

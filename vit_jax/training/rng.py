@@ -10,15 +10,25 @@ from jaxtyping import Array, Int, Key
 def key_for(
     root: Key[Array, ""], name: str, step: int | Int[Array, ""]
 ) -> Key[Array, ""]:
-    """The key of one use of randomness at one step.
+    """The random key for one purpose at one step.
 
-    Nothing random is kept in the training state, so a run that resumes at step s draws
-    what the uninterrupted run drew at s.
+    The training state holds no random key, so a run that resumes at a step draws what
+    the uninterrupted run drew there.
 
     Args:
       root: the run's only key, `jax.random.key(config.seed)`.
-      name: of the use, such as "augment"; different names give independent streams.
+      name: of the purpose, such as "augment"; names give independent streams.
       step: number of optimizer steps done before.
     """
     named = jax.random.fold_in(root, jnp.uint32(zlib.crc32(name.encode())))
     return jax.random.fold_in(named, step)
+
+
+def microbatch_key(
+    root: Key[Array, ""],
+    name: str,
+    step: int | Int[Array, ""],
+    index: int | Int[Array, ""],
+) -> Key[Array, ""]:
+    """`key_for` one microbatch of a step, which is numbered from 0."""
+    return jax.random.fold_in(key_for(root, name, step), index)

@@ -1,4 +1,4 @@
-"""Every image of a split scored exactly once."""
+"""Scoring: every image of a split counts exactly once."""
 
 import functools
 import math
@@ -10,29 +10,31 @@ import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
 from jaxtyping import Float, UInt8
+from ml_collections import ConfigDict
 
-from vit_jax import data
+from vit_jax import augment, data
 from vit_jax.data import batches
 from vit_jax.metrics import calibration, classification, roc
-from vit_jax.models.backend import compiler_options
+from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import steps
 
 
 def make_eval_step(
-    model: nn.Module, normalize: Callable, mesh: Mesh
+    config_data: ConfigDict, model: nn.Module, mesh: Mesh
 ) -> Callable[[Any, Any], Any]:
-    """`steps.eval_step` compiled for a mesh: images in parts, logits everywhere.
+    """`steps.eval_step`, compiled on first use.
 
-    Variables stay as they lie, whole or split.
+    The images are divided over the devices of the mesh, the logits are copied to all,
+    and the variables keep the sharding that they have.
     """
-    step = functools.partial(steps.eval_step, model=model, normalize=normalize)
-    whole, parts = meshes.replicated(mesh), meshes.split_batch(mesh)
-    return jax.jit(
-        step,
-        in_shardings=(None, parts),
-        out_shardings=whole,
-        compiler_options=compiler_options(),
+    normalize = functools.partial(
+        augment.normalize, mean=config_data.mean, std=config_data.std
+    )
+    return backend.jit(
+        functools.partial(steps.eval_step, model=model, normalize=normalize),
+        in_shardings=(None, meshes.split_batch(mesh)),
+        out_shardings=meshes.replicated(mesh),
     )
 
 
@@ -46,8 +48,8 @@ def score_split(
 ) -> Float[np.ndarray, "n classes"]:
     """float32 logits of every image, in order.
 
-    The last batch is filled up with copies of the first image, whose logits are thrown
-    away: each image counts exactly once, whatever the batch size.
+    The last batch is padded with copies of the first image, whose logits are removed:
+    each image counts exactly once, whatever the batch size.
     """
     logits = []
     for indices, mask in batches.eval_batches(len(images), batch_size):
@@ -60,7 +62,7 @@ def score_split(
 
 
 def describe_dataset(splits: dict[str, data.Dataset]) -> dict[str, Any]:
-    """The content of dataset.json: what a loaded run has to know of its data."""
+    """The content of dataset.json: class names, image shape and sizes of the splits."""
     train = splits["train"]
     return {
         "class_names": list(train.class_names),
@@ -74,7 +76,8 @@ def describe_scores(
 ) -> dict[str, Any]:
     """JSON-ready scores: accuracy, loss, num_examples, per_class, AUC and more.
 
-    Each class has the mean confidence of its right and of its wrong predictions.
+    "per_class" has, for each class, the mean confidence of its correct and of its wrong
+    predictions.
     """
     scores = classification.summarize(logits, dataset.labels, dataset.class_names)
     curves = roc.one_vs_rest(logits, dataset.labels)

@@ -1,68 +1,18 @@
-"""The training state and what one step does to it: pure functions, jitted by others."""
+"""One step of training and of evaluation: pure functions without `jax.jit`."""
 
 from collections.abc import Callable
 from typing import Any
 
-import flax
 import jax
 import jax.numpy as jnp
 import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, Key, UInt8
 
-from vit_jax import models
 from vit_jax.training import rng
+from vit_jax.training.train_state import TrainState
 
 Metrics = dict[str, Float[Array, ""]]
-
-
-@flax.struct.dataclass
-class TrainState:
-    """Everything that training changes. No random key: see `rng.key_for`.
-
-    Attributes:
-      step: optimizer steps done, int32 scalar.
-      params: float32 parameters.
-      batch_stats: BatchNorm's running statistics; {} for models without.
-      ema: moving averages {"params", "batch_stats"}, or None when switched off. The
-        statistics are averaged, too: those of today do not fit yesterday's weights.
-      opt_state: the optimizer's.
-    """
-
-    # Any, since JAX rebuilds the state with shapes or shardings in place of arrays.
-    step: Any
-    params: Any
-    batch_stats: Any
-    ema: Any
-    opt_state: Any
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        """What evaluation uses: the averaged parameters where there are any."""
-        if self.ema is not None:
-            return self.ema
-        return {"params": self.params, "batch_stats": self.batch_stats}
-
-
-def init_state(
-    root_key: Key[Array, ""],
-    *,
-    model: nn.Module,
-    optimizer: optax.GradientTransformation,
-    image_shape: tuple[int, int, int],
-    use_ema: bool,
-) -> TrainState:
-    """The state before the first step."""
-    key = rng.key_for(root_key, "init", 0)
-    variables = models.init_variables(model, key, image_shape)
-    variables = {"batch_stats": {}, **variables}
-    return TrainState(
-        step=jnp.zeros((), jnp.int32),
-        **variables,
-        # A copy, because a donated state may not hold one buffer twice.
-        ema=jax.tree.map(jnp.copy, variables) if use_ema else None,
-        opt_state=optimizer.init(variables["params"]),
-    )
 
 
 def loss_and_metrics(
@@ -73,8 +23,8 @@ def loss_and_metrics(
     """Mean cross-entropy in nats, and two accuracies.
 
     Args:
-      logits: the model's.
-      targets: a distribution for each image: its labels mixed, then smoothed.
+      logits: of the model.
+      targets: a distribution over the classes for each image, mixed and smoothed.
       label_smoothing: the fraction of each target that is spread over all classes.
 
     Returns:
@@ -101,7 +51,7 @@ def train_step(
     optimizer: optax.GradientTransformation,
     augment: Callable,
     schedule: optax.Schedule,
-    accumulate_steps: int = 1,
+    num_microbatches: int = 1,
     ema_decay: float = 0.0,
     label_smoothing: float = 0.0,
     unroll: bool = False,
@@ -111,10 +61,9 @@ def train_step(
     Args:
       batch: "images" uint8 [b, h, w, c], "labels" int32 [b], "indices" int32 [b] (in
         the training split) and "epochs" int32 [b] (number of the pass over it).
-      root_key: the run's; this step's keys are folded out of it.
-      lr_scale: multiplies the update; `optim.plateau_scale` decides it.
-      accumulate_steps, unroll: see `mean_gradients`.
-      label_smoothing: see `loss_and_metrics`.
+      root_key: the run's key, from which this step's keys are derived.
+      lr_scale: factor of the update, which `optim.plateau_scale` decides.
+      num_microbatches, unroll, label_smoothing: see `mean_gradients`.
       ema_decay: of the moving average per step; at step t it is at most
         (1 + t) / (10 + t), so that the average soon forgets the initial parameters.
 
@@ -123,13 +72,22 @@ def train_step(
       (before clipping) and learning_rate.
     """
     step = state.step
+    images, targets = augment(
+        # One key for the whole batch, that of microbatch 0.
+        rng.microbatch_key(root_key, "augment", step, 0),
+        batch["images"],
+        batch["labels"],
+        step=step,
+        epochs=batch["epochs"],
+        indices=batch["indices"],
+    )
     grads, batch_stats, metrics = mean_gradients(
         state,
-        batch,
+        images,
+        targets,
         root_key,
         model=model,
-        augment=augment,
-        accumulate_steps=accumulate_steps,
+        num_microbatches=num_microbatches,
         label_smoothing=label_smoothing,
         unroll=unroll,
     )
@@ -158,11 +116,11 @@ def train_steps(
     """Several optimizer steps, one after another, as one program.
 
     Args:
-      split: images and labels that "indices" point into; None where the batches hold
-        their own.
-      batches: as `train_step` takes them, or only "indices" and "epochs" with a
-        split; each array has one axis more in front, the step.
-      train_step: `train_step` with its keywords bound.
+      split: images and labels that "indices" refer to; None where the batches hold
+        images and labels themselves.
+      batches: the arrays that `train_step` takes, or only "indices" and "epochs" where
+        there is a split; each has an additional first axis, the step.
+      train_step: `train_step` with its keyword arguments bound.
 
     Returns:
       The last state, and the metrics of each step.
@@ -175,79 +133,65 @@ def train_steps(
 
     if len(batches["indices"]) > 1:
         return jax.lax.scan(step, state, batches)
-    # No loop of one turn: see `mean_gradients` on convolutions in loops.
+    # Not a loop of one iteration: see `backend.unrolls_loops`.
     state, metrics = step(state, jax.tree.map(lambda x: x[0], batches))
     return state, jax.tree.map(lambda x: x[None], metrics)
 
 
 def mean_gradients(
     state: TrainState,
-    batch: dict[str, Array],
+    images: Float[Array, "b h w c"],
+    targets: Float[Array, "b classes"],
     root_key: Key[Array, ""],
     *,
     model: nn.Module,
-    augment: Callable,
-    accumulate_steps: int,
+    num_microbatches: int,
     label_smoothing: float,
     unroll: bool,
 ) -> tuple[Any, Any, Metrics]:
     """Gradients, BatchNorm's next statistics, and `loss_and_metrics` of a batch.
 
     Args:
-      batch, root_key, label_smoothing: see `train_step`.
-      accumulate_steps: the augmented batch is computed in that many slices, one after
-        another, and their gradients are averaged. BatchNorm sees the slices, and each
+      images, targets: of the whole batch, augmented.
+      root_key: see `train_step`.
+      label_smoothing: see `loss_and_metrics`.
+      num_microbatches: the batch is computed in this many parts, one after another,
+        whose gradients are averaged. BatchNorm normalises each part by itself, and each
         has a dropout key of its own.
-      unroll: write the slices out instead of looping. On CPU XLA (JAX 0.10) runs a
-        convolution inside a loop some 40 times slower, even a loop of one turn.
+      unroll: writes the loop over the microbatches out, see `backend.unrolls_loops`.
     """
 
-    def key_of(name, index):
-        return jax.random.fold_in(rng.key_for(root_key, name, state.step), index)
-
-    def add_slice(carry, inputs):
+    def add_microbatch(carry, inputs):
         batch_stats, *sums = carry
         part, index = inputs
+        dropout_key = rng.microbatch_key(root_key, "dropout", state.step, index)
         (_, (metrics, batch_stats)), grads = jax.value_and_grad(_loss, has_aux=True)(
-            state.params,
-            batch_stats,
-            *part,
-            key_of("dropout", index),
-            model,
-            label_smoothing,
+            state.params, batch_stats, *part, dropout_key, model, label_smoothing
         )
         return (batch_stats, *jax.tree.map(jnp.add, sums, [grads, metrics])), None
 
-    augmented = augment(
-        key_of("augment", 0),
-        batch["images"],
-        batch["labels"],
-        step=state.step,
-        epochs=batch["epochs"],
-        indices=batch["indices"],
-    )
-    # Interleaved slices keep each device's share of the batch on that device.
-    slices = jax.tree.map(
-        lambda x: x.reshape(-1, accumulate_steps, *x.shape[1:]).swapaxes(0, 1),
-        augmented,
+    # Microbatches take every n-th image, so that each device keeps its own images.
+    microbatches = jax.tree.map(
+        lambda x: x.reshape(-1, num_microbatches, *x.shape[1:]).swapaxes(0, 1),
+        (images, targets),
     )
     zeros = dict.fromkeys(("loss", "accuracy", "weighted_accuracy"), jnp.zeros(()))
     carry = (state.batch_stats, jax.tree.map(jnp.zeros_like, state.params), zeros)
-    if unroll or accumulate_steps == 1:
-        for i in range(accumulate_steps):
-            images, targets = jax.tree.map(lambda x, i=i: x[i], slices)
+    if unroll or num_microbatches == 1:
+        for i in range(num_microbatches):
+            images, targets = jax.tree.map(lambda x, i=i: x[i], microbatches)
             if i:
-                # Nothing else would make a slice wait for the one before, and all
-                # activations be in memory at once. XLA drops optimization barriers on
-                # a CPU, but cannot know that this is zero.
+                # Without this dependence XLA would be free to compute microbatches at
+                # the same time, with all their activations in memory. It removes
+                # optimization barriers on a CPU, but cannot know that this is zero.
                 zero = jnp.minimum(carry[-1]["accuracy"], 0)
                 images += zero.astype(images.dtype)
-            carry, _ = add_slice(carry, ((images, targets), i))
+            carry, _ = add_microbatch(carry, ((images, targets), i))
     else:
-        indices = jnp.arange(accumulate_steps)
-        carry, _ = jax.lax.scan(add_slice, carry, (slices, indices))
+        indices = jnp.arange(num_microbatches)
+        carry, _ = jax.lax.scan(add_microbatch, carry, (microbatches, indices))
     batch_stats, *sums = carry
-    grads, metrics = jax.tree.map(lambda x: x / accumulate_steps, sums)
+    grads, metrics = jax.tree.map(lambda x: x / num_microbatches, sums)
     return grads, batch_stats, metrics
 
 

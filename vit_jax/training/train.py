@@ -1,4 +1,4 @@
-"""A run from its config to its results."""
+"""A whole run, from its config to its results."""
 
 import contextlib
 import os
@@ -13,12 +13,14 @@ from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import selected_checkpoint
-from vit_jax.training import dispatch, scoring, steps
-from vit_jax.training.experiment import Experiment, make_experiment, summarize
-from vit_jax.training.history import Journal
+from vit_jax.training import dispatch, scoring
+from vit_jax.training.experiment import Experiment, make_experiment
+from vit_jax.training.history import History
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say
+from vit_jax.training.summary import summarize
+from vit_jax.training.train_state import TrainState
 
 
 def train_and_evaluate(
@@ -30,22 +32,22 @@ def train_and_evaluate(
 ) -> dict[str, Any]:
     """Trains what `config` describes, or resumes it, and scores the best checkpoint.
 
-    A run that was interrupted at any step and is resumed ends with the same bits as
-    one that was not, on the same kind and number of devices. (Tested on CPU. On a GPU
-    a new compilation may choose kernels that round otherwise.)
+    A run that is interrupted at any step and resumed ends with the same parameters,
+    bit for bit, as an uninterrupted one on the same kind and number of devices. This is
+    tested on CPU; on a GPU a new compilation may choose kernels that round differently.
 
     Args:
       workdir: the run's folder; see `vit_jax.runs.folder`.
-      resume_with_changes: go on although the folder's config differs.
-      profile: also record a few dispatches into the folder, under profile/.
+      resume_with_changes: resumes although the folder's config differs.
+      profile: records a profile of a few dispatches into the folder, under profile/.
 
     Returns:
       The content of results.json.
 
     Raises:
-      UserError: a mistake in the config, the data or the folder; nothing was compiled.
-        Or the loss is not finite.
-      Interrupted: a signal came; the state is saved.
+      UserError: the config, the data or the folder has a mistake, before anything is
+        compiled; or the loss is not finite.
+      Interrupted: the process received a signal; the state is saved.
     """
     processes.run_on_all(lambda: check_config(config))
     folder = RunFolder(workdir)
@@ -63,20 +65,20 @@ def _train_and_evaluate(
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
         folder.require_same(experiment.config, dataset)
-    # Of several processes on one host, all would write the same file.
+    # Several processes on one host would write the same file.
     profiler = None
     if profile and processes.is_primary():
         profiler = Profiler(folder.path / "profile")
     with StopSignals() as signals, Checkpoints(folder.checkpoints) as checkpoints:
-        state, journal = _restore_or_init(experiment, checkpoints)
-        # Only now is it known that the state fits the settings.
+        state, history = _restore_or_init(experiment, checkpoints)
+        # Restoring has checked that the state fits the settings.
         folder.start(experiment.config, dataset)
         say(summarize(experiment, models.count_params(state.params)))
         if config.parameter_overview:
             from clu import parameter_overview
 
             say(parameter_overview.get_parameter_overview(state.params))
-        if is_finished(experiment, journal, int(state.step)):
+        if is_finished(experiment, history, int(state.step)):
             results = processes.broadcast_from_primary(
                 lambda: folder.read("results") if folder.has("results") else {}
             )
@@ -85,15 +87,21 @@ def _train_and_evaluate(
         folder.forget_metrics_after(int(state.step))
         explained = dispatch.explain_out_of_memory(experiment.config)
         with explained, profiler or contextlib.nullcontext():
-            if not is_finished(experiment, journal, int(state.step)):
-                loop = Loop(experiment, folder, checkpoints, state, journal)
+            if not is_finished(experiment, history, int(state.step)):
+                program = dispatch.compile_training(experiment, state)
+                say(
+                    f"compiled in {program.compile_seconds:.1f} s, "
+                    f"{max(program.compiled)} step(s) a dispatch"
+                )
+                history.compile_seconds += program.compile_seconds
+                loop = Loop(experiment, folder, checkpoints, program, state, history)
                 loop.run(signals, profiler)
                 state = loop.state
-            results = _score_best(experiment, checkpoints, state, journal)
+            results = _score_best(experiment, checkpoints, state, history)
     folder.write("results", results)
     if not processes.is_primary():
         return results
-    # Matplotlib takes a second to load, which no start has to wait for.
+    # Imported late, because Matplotlib takes a second to load.
     from vit_jax.training import curves
 
     curves.save_history(folder)
@@ -102,23 +110,27 @@ def _train_and_evaluate(
 
 def _restore_or_init(
     experiment: Experiment, checkpoints: Checkpoints
-) -> tuple[steps.TrainState, Journal]:
-    """The newest saved state and its journal, or the initial ones."""
+) -> tuple[TrainState, History]:
+    """The newest saved state and its history, or the initial ones."""
     state = experiment.init_state()
     if checkpoints.latest_step is not None:
         state, metadata = checkpoints.restore("latest", state)
         say(f"resuming from step {int(state.step)}")
-        return state, Journal(**metadata)
-    return state, Journal()
+        return state, History(**metadata)
+    return state, History()
 
 
 def _score_best(
     experiment: Experiment,
     checkpoints: Checkpoints,
-    state: steps.TrainState,
-    journal: Journal,
+    state: TrainState,
+    history: History,
 ) -> dict[str, Any]:
-    """Restores the selected checkpoint and scores it: the test split's only use."""
+    """Restores the selected checkpoint and scores it.
+
+    With `config.data.select_on` other than "test", this is the only use of the test
+    split.
+    """
     config, splits = experiment.config, experiment.splits
     num_images = int(state.step) * config.batch_size
     best, _ = checkpoints.restore(selected_checkpoint(config), state)
@@ -130,7 +142,7 @@ def _score_best(
         "selected_on": config.data.select_on,
         "best_step": int(best.step),
         "best_epoch": round(int(best.step) / experiment.plan.steps_per_epoch, 4),
-        "val": None,  # Where nothing is held out.
+        "val": None,  # Replaced below where images are held out.
     }
     for name, split in splits.items():
         if name != "train":
@@ -140,9 +152,9 @@ def _score_best(
         "num_steps": int(state.step),
         "num_epochs": round(int(state.step) / experiment.plan.steps_per_epoch, 4),
         "seed": config.seed,
-        "compile_seconds": journal.compile_seconds,
-        "train_seconds": journal.train_seconds,
-        "images_per_second": num_images / journal.train_seconds,
+        "compile_seconds": history.compile_seconds,
+        "train_seconds": history.train_seconds,
+        "images_per_second": num_images / history.train_seconds,
         "device": device.device_kind,
         "num_devices": experiment.mesh.size,
     }

@@ -1,1 +1,1 @@
-"""Kernels for a CPU, faster there than what XLA makes of the definitions."""
+"""Implementations for a CPU that are faster there than XLA's own."""

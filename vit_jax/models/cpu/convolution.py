@@ -1,4 +1,4 @@
-"""Convolutions as a CPU computes them fastest."""
+"""Convolutions in the form that is fastest on a CPU."""
 
 import functools
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from jaxtyping import Array, Float
 
 from vit_jax.models.cpu import winograd
 
-# Examples whose gradients are taken together: of 16, 32, 64 and 128 the best for
-# ResNet-18.
+# Number of examples whose gradient is one convolution: of 16, 32, 64 and 128 the
+# fastest for ResNet-18.
 _CHUNK_SIZE = 16
 
-# With so many channels in and out, Winograd's algorithm is faster: its transforms then
-# cost little beside its products.
+# Winograd's algorithm is faster from this number of input and output channels on: its
+# transforms then take little time compared with its products.
 _MIN_CHANNELS = 128
 
 
@@ -28,9 +28,9 @@ def on_cpu(
 ) -> Float[Array, "batch rows_out columns_out channels_out"]:
     """`jax.lax.conv_general_dilated`, without groups or dilation.
 
-    By `winograd.convolve` where that applies and is faster, else `by_chunks`.
-    ResNet-18's step takes 0.7 times as long for it (experiments/benchmarks). Has no
-    forward-mode derivative.
+    It is computed by `winograd.convolve` where that applies and is faster, otherwise
+    `by_chunks`. A step of ResNet-18 then takes 0.7 times as long
+    (experiments/benchmarks). There is no forward-mode derivative.
     """
     if (
         kernel.shape[:2] == (3, 3)
@@ -51,10 +51,10 @@ def by_chunks(
 ) -> Float[Array, "batch rows_out columns_out channels_out"]:
     """`jax.lax.conv_general_dilated`, with the kernel's gradient summed over chunks.
 
-    XLA (JAX 0.10) takes that gradient as one convolution whose window is the whole
-    image and whose channels are the examples, which is slower the more there are:
-    ResNet-18's step in batches of 128 would take a sixth longer
-    (experiments/benchmarks). Has no forward-mode derivative.
+    XLA (JAX 0.10) computes that gradient as one convolution whose window is the whole
+    image and whose channels are the examples. It is slower the more examples there are:
+    a step of ResNet-18 with batches of 128 would take a sixth longer
+    (experiments/benchmarks). There is no forward-mode derivative.
     """
 
     def plain(x, kernel):

@@ -1,4 +1,4 @@
-"""Matrix products in the form that XLA computes fastest."""
+"""Matrix products in the form that is fastest on a CPU."""
 
 import math
 from typing import Any
@@ -14,13 +14,21 @@ def flat_dot_general(
     dimension_numbers: lax.DotDimensionNumbers,
     **options: Any,
 ) -> Float[Array, "..."]:
-    """`jax.lax.dot_general` for `nn.Dense` and `nn.DenseGeneral`, of two matrices.
+    """`jax.lax.dot_general` of `nn.Dense` and `nn.DenseGeneral` as one matrix product.
 
-    Equal to it, for [*kept, *channels_in] and [*channels_in, *channels_out], which give
-    [*kept, *channels_out]; a ValueError where other axes are contracted. With an axis
-    for the batch and one for its tokens, XLA (JAX 0.10) would transpose all activations
-    on a CPU before it multiplies them for the kernel's gradient: ViT-Tiny's step would
-    take 1.1 times as long (experiments/benchmarks).
+    With separate axes for the batch and its tokens, XLA (JAX 0.10) would transpose all
+    activations on a CPU to compute the kernel's gradient: a step of ViT-Tiny would take
+    1.1 times as long (experiments/benchmarks).
+
+    Args:
+      x: [*kept, *channels_in].
+      kernel: [*channels_in, *channels_out].
+
+    Returns:
+      [*kept, *channels_out].
+
+    Raises:
+      ValueError: `dimension_numbers` contracts other axes.
     """
     (contracting, of_kernel), batch = dimension_numbers
     num_axes = len(contracting)

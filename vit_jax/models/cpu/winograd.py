@@ -2,11 +2,10 @@
 
 Lavin and Gray, 2016, "Fast Algorithms for Convolutional Neural Networks", section 4,
 F(4x4, 3x3): an output tile of 4x4 pixels is A^T [(G g G^T) * (B^T d B)] A for a kernel
-g and the 6x6 pixels d under it. `*` multiplies the elements of 36 positions, so that
+g and the 6x6 pixels d under it. `*` multiplies the elements at 36 positions, so that
 summing over channels is 36 matrix products, with 36 multiplications where the
-definition has 144. A row transform and a column transform are one product here, with
-the Kronecker product of their matrices, since a CPU does that in fewer passes over
-memory.
+definition has 144. The transforms of rows and columns are one product with the
+Kronecker product of their matrices, which needs fewer passes over memory.
 """
 
 import jax
@@ -15,11 +14,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 TILE = 4
-_WINDOW = TILE + 2  # Pixels a tile depends on, along a side.
+_WINDOW = TILE + 2  # Side of the window of pixels on which a tile depends.
 
-# Where the polynomials are evaluated that the transforms come from, and at infinity.
-# The error of rounding is 1 to 2 millionths of the result's standard deviation: twice
-# as much with the paper's points 0, +-1 and +-2, and 0.3 millionths by the definition.
+# The points at which the transforms evaluate polynomials, besides infinity. The
+# rounding error is 1 to 2 millionths of the result's standard deviation; it is twice as
+# large with the paper's points 0, +-1 and +-2, and 0.3 millionths by the definition.
 _POINTS = (0, 0.75, -0.75, 1.5, -1.5)
 
 
@@ -44,10 +43,10 @@ def convolve(
     x: Float[Array, "batch height width channels"],
     kernel: Float[Array, "3 3 channels channels_out"],
 ) -> Float[Array, "batch height width channels_out"]:
-    """Cross-correlation at stride 1 with a zero padded on each side.
+    """Cross-correlation at stride 1 with one pixel of zero padding on each side.
 
-    Height and width are multiples of `TILE`; everything is float32. Has no forward-mode
-    derivative.
+    Height and width are multiples of `TILE`; all numbers are float32. There is no
+    forward-mode derivative.
     """
     products = jnp.einsum("ptc,pco->pto", _image(x), _linear(_OF_KERNEL, kernel, 2))
     tiles = _linear(_FROM_PRODUCTS, products)
@@ -76,7 +75,7 @@ def _image(
     x: Float[Array, "batch height width channels"],
 ) -> Float[Array, "positions tiles channels"]:
     """B^T d B of every tile."""
-    # A window is a tile and half of the next one along each side.
+    # Along each side, a window is a tile and half of the next one.
     x = jnp.pad(x, ((0, 0), (1, TILE - 1), (1, TILE - 1), (0, 0)))
     x = _space_to_depth(x)
     more = _WINDOW - TILE

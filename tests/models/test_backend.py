@@ -1,0 +1,99 @@
+"""What a machine computes with is decided in one place."""
+
+import pathlib
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import vit_jax
+from vit_jax.models import backend
+from vit_jax.models.cpu.convolution import on_cpu
+from vit_jax.models.cpu.products import flat_dot_general
+
+PACKAGE = pathlib.Path(vit_jax.__file__).parent
+
+
+def test_nothing_else_asks_for_the_machine():
+    asks = re.compile(r"default_backend|\bdevice_count\(|\.platform\b|compiler_options")
+    files = {str(p.relative_to(PACKAGE)): p.read_text() for p in PACKAGE.rglob("*.py")}
+    found = {name for name, text in files.items() if asks.search(text)}
+    # The summary of a run and its environment.json only name the platform.
+    shown = {"training/summary.py", "runs/environment.py"}
+    assert found - shown == {"models/backend.py", "parallel/mesh.py"}
+
+
+def test_no_private_interface_of_jax_is_used():
+    for path in PACKAGE.rglob("*.py"):
+        assert not re.search(r"jax\._src|jax\.lib", path.read_text()), path
+
+
+@pytest.mark.parametrize(
+    "platform, single, product, convolution, dtype, steps, unrolls",
+    [
+        ("cpu", True, flat_dot_general, on_cpu, "float32", 1, True),
+        ("cpu", False, flat_dot_general, None, "float32", 1, True),
+        ("gpu", False, None, None, "bfloat16", 100, False),
+    ],
+)
+def test_the_platform_decides(
+    monkeypatch, platform, single, product, convolution, dtype, steps, unrolls
+):
+    monkeypatch.setattr(backend, "platform", lambda: platform)
+    monkeypatch.setattr(backend, "is_single_cpu", lambda: single)
+    assert backend.dot_general() is product
+    assert backend.conv_general_dilated() is convolution
+    assert backend.auto_dtype() == dtype
+    assert backend.max_steps_per_dispatch() == steps
+    assert backend.unrolls_loops() is unrolls
+    assert (backend.num_microbatches(64, int(1e9)) == 4) is single
+
+
+def test_a_single_cpu_splits_large_batches(monkeypatch):
+    monkeypatch.setattr(backend, "is_single_cpu", lambda: True)
+    macs = int(backend.MIN_MICROBATCH_MACS / 16)
+    assert backend.num_microbatches(64, macs) == 4
+    assert backend.num_microbatches(62, macs) == 2  # 62 is no multiple of 4.
+    assert backend.num_microbatches(16, macs) == 1  # Too little work to split.
+
+
+def test_cudnn_needs_a_gpu_and_16_bits(monkeypatch):
+    for platform, dtype, expected in (
+        ("cpu", jnp.bfloat16, "xla"),
+        ("gpu", jnp.float32, "xla"),
+        ("gpu", jnp.bfloat16, "cudnn"),
+    ):
+        monkeypatch.setattr(backend, "platform", lambda platform=platform: platform)
+        assert backend.attention_implementation("cudnn", dtype) == expected
+    assert backend.attention_implementation("plain", jnp.bfloat16) == "plain"
+
+
+def test_options_for_convolutions_are_this_machines(monkeypatch):
+    x, kernel = jnp.ones((8, 8, 8, 16)), jnp.ones((3, 3, 16, 16))
+
+    def convolve(options):
+        def plain(x, kernel):
+            return jax.lax.conv_general_dilated(
+                x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+
+        jitted = jax.jit(plain, compiler_options=options)
+        np.testing.assert_allclose(jitted(x, kernel)[:, 1:-1, 1:-1], 9 * 16, rtol=1e-6)
+        return jitted.lower(x, kernel).compile().as_text()
+
+    options = backend.compiler_options()
+    if "ynn_fusion" in convolve({}):
+        assert "ynn_fusion" not in convolve(options)
+
+    def refuse(*args, **kwargs):
+        raise jax.errors.JaxRuntimeError("No such compile option")
+
+    # The function behind the cache, which keeps this machine's answer.
+    monkeypatch.setattr(jax, "jit", refuse)
+    assert backend.compiler_options.__wrapped__() == {}
+    monkeypatch.undo()
+    monkeypatch.setattr(backend, "platform", lambda: "gpu")
+    assert backend.compiler_options.__wrapped__() == {}
+    assert backend.compiler_options() == options

@@ -1,0 +1,63 @@
+"""The training state: everything that a training step changes."""
+
+from typing import Any
+
+import flax
+import jax
+import jax.numpy as jnp
+import optax
+from flax import linen as nn
+from jaxtyping import Array, Key
+
+from vit_jax import models
+from vit_jax.training import rng
+
+
+@flax.struct.dataclass
+class TrainState:
+    """Everything that training changes. It holds no random key: see `rng.key_for`.
+
+    Attributes:
+      step: number of optimizer steps done, int32 scalar.
+      params: float32 parameters.
+      batch_stats: BatchNorm's running statistics; {} for models without BatchNorm.
+      ema: exponential moving averages {"params", "batch_stats"}, or None where they are
+        switched off. The statistics are averaged as well, because those of the current
+        parameters do not fit the averaged ones.
+      opt_state: state of the optimizer.
+    """
+
+    # The types are Any because JAX also builds states of shapes or shardings.
+    step: Any
+    params: Any
+    batch_stats: Any
+    ema: Any
+    opt_state: Any
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The variables for evaluation: the averages where they are switched on."""
+        if self.ema is not None:
+            return self.ema
+        return {"params": self.params, "batch_stats": self.batch_stats}
+
+
+def init_state(
+    root_key: Key[Array, ""],
+    *,
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    image_shape: tuple[int, int, int],
+    use_ema: bool,
+) -> TrainState:
+    """The state before the first step."""
+    key = rng.key_for(root_key, "init", 0)
+    variables = models.init_variables(model, key, image_shape)
+    variables = {"batch_stats": {}, **variables}
+    return TrainState(
+        step=jnp.zeros((), jnp.int32),
+        **variables,
+        # A copy, because a donated state must not hold one buffer twice.
+        ema=jax.tree.map(jnp.copy, variables) if use_ema else None,
+        opt_state=optimizer.init(variables["params"]),
+    )
