@@ -75,7 +75,7 @@ def draw_architecture(
     )
     stem = "architecture" if options.workdir else f"architecture_{name}"
     default = RunFolder(options.workdir).figures if options.workdir else pathlib.Path()
-    folder = options.figures or default
+    folder = pathlib.Path(options.figures or default)
     make_folder(folder, "--figures")
     for suffix in ("png", "pdf"):
         print(style.save(figure, folder / f"{stem}.{suffix}"))

@@ -1,6 +1,7 @@
-"""What a report shows of one run on one split: its figures and long tables."""
+"""The report of a checkpoint on a split: its figures, and what it shows where."""
 
 import math
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,19 +11,18 @@ from jaxtyping import Int64
 from matplotlib.figure import Figure
 from scipy.special import softmax
 
+from vit_jax.analysis import page
 from vit_jax.analysis.scored import NUM_LISTED, Scored
 from vit_jax.figures import calibration as calibration_figures
 from vit_jax.figures import confusion, images, people, per_class
 from vit_jax.figures import roc as roc_figures
 from vit_jax.metrics import calibration, classification, human, roc
-from vit_jax.training.curves import TIMINGS
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import Run
+from vit_jax.training import curves as training_curves
 
 NUM_SAMPLES = 16
 
-_HISTORY = (
-    "step", "epoch", "split", "loss", "accuracy", "weighted_accuracy", "learning_rate",
-    *TIMINGS,
-)  # fmt: skip
 _OPTIONAL_FIGURES = {"misclassified", "confident_mistakes", "disagreements_with_people"}
 
 
@@ -32,43 +32,61 @@ def is_optional(name: str) -> bool:
     return is_gallery or name in _OPTIONAL_FIGURES
 
 
-def make_tables(
-    records: Sequence[Mapping[str, Any]], scored: Scored
-) -> dict[str, list[Sequence[Any]]]:
-    """The points that curves are drawn through, as rows below a head.
+def report_folder(folder: RunFolder, step: int, split: str) -> pathlib.Path:
+    """Where figures and tables of a checkpoint's split go.
 
-    Returns:
-      history: the records of metrics.jsonl; None where one does not have the value;
-      roc: of each class against all others;
-      reliability: the bins of confidence, without temperature scaling.
+    It is the run's own folder for the best checkpoint on the test split, which the run
+    is judged by, and a folder below it for any other.
     """
-    curves = roc.one_vs_rest(scored.logits, scored.dataset.labels)
-    names = scored.dataset.class_names
-    rates = [
-        (name, *point)
-        for name, curve in zip(names, curves, strict=True)
-        for point in zip(
-            curve.false_positive_rate.tolist(),
-            curve.true_positive_rate.tolist(),
-            strict=True,
-        )
-    ]
-    return {
-        "history": [_HISTORY, *([r.get(k) for k in _HISTORY] for r in records)],
-        "roc": [("class", "false_positive_rate", "true_positive_rate"), *rates],
-        "reliability": _reliability_rows(scored),
-    }
+    if split == "test" and step == folder.read_results().get("best_step"):
+        return folder.path
+    return folder.path / "reports" / f"{split}-{step}"
 
 
-def _reliability_rows(scored: Scored) -> list[Sequence[Any]]:
-    bins = calibration.reliability_bins(scored.logits, scored.dataset.labels)
-    columns = (bins.edges[:-1], bins.edges[1:], bins.counts)
-    means = (
-        [None if math.isnan(value) else value for value in column.tolist()]
-        for column in (bins.confidence, bins.accuracy)
+def write_report(
+    run: Run,
+    scored: dict[str, Scored],
+    scores: dict[str, dict[str, Any]],
+    counts: np.ndarray | None,
+    confusions: Sequence[tuple[int, int]],
+) -> None:
+    """Writes the report of the first split in `scored`; another one is subset_test.
+
+    Args:
+      run: the report is of its checkpoint.
+      scored: by the name of the split.
+      scores: the numbers of these splits, as results.json holds them.
+      counts: CIFAR-10H counts for the first split, if there are any.
+      confusions: pairs of a true and a predicted class whose images are shown.
+    """
+    split, *others = scored
+    records = RunFolder(run.workdir).read_metrics()
+    figures = training_curves.draw_history(records, run.workdir.name)
+    figures |= draw_figures(scored[split], scores[split], split)
+    if others:
+        figures |= draw_subset_test(*scored.values())
+    if counts is not None:
+        figures["disagreements_with_people"] = draw_people(scored[split], counts)
+    for true, predicted in confusions:
+        gallery = draw_confusion(scored[split], true, predicted)
+        if not gallery:
+            names = run.class_names
+            print(f"no image of {names[true]} is predicted as {names[predicted]}")
+        figures |= gallery
+    folder = report_folder(RunFolder(run.workdir), run.step, split)
+    for path in (folder / "figures").glob("*.png"):
+        # Figures of an earlier report that this one does not replace.
+        if is_optional(path.stem) and path.stem not in figures:
+            path.unlink()
+    path = page.write_page(
+        folder,
+        title=f"{run.workdir.name}: {split} split, step {run.step:,}",
+        scores={**scores[split], **{name: scores[name] for name in others}},
+        config=run.config.to_dict(),
+        figures=figures,
+        tables=page.make_tables(records, scored[split]),
     )
-    rows = zip(*(column.tolist() for column in columns), *means, strict=True)
-    return [("above", "up_to", "images", "mean_confidence", "accuracy"), *rows]
+    print(f"report: {path}")
 
 
 def draw_figures(

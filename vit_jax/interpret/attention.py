@@ -71,7 +71,9 @@ def read_attention(
       UserError: the model is no ViT.
     """
     model = check_vit(run)
-    logits, weights, scores = _forward(run.variables, run.normalize(images), model)
+    logits, weights, scores = forward_with_attention(
+        run.variables, run.normalize(images), model
+    )
     height, width, _ = run.image_shape
     grid = (height // model.patch_size, width // model.patch_size)
     num_patches, first_patch = grid[0] * grid[1], int(model.pooling == "cls")
@@ -101,10 +103,10 @@ def check_vit(run: Run) -> ViT:
 
 
 @functools.partial(jax.jit, static_argnames="model")
-def _forward(
+def forward_with_attention(
     variables: Any, images: Float[Array, "b h w c"], model: ViT
 ) -> tuple[Array, Array, Array | None]:
-    """(logits, weights [b, blocks, heads, t, t], scores of sequence pooling or None)"""
+    """(logits, weights [b, blocks, heads, t, t], scores of sequence pooling or None)."""
     logits, state = model.apply(
         variables,
         images,

@@ -176,6 +176,10 @@ class RunFolder:
         except ValueError as error:
             raise UserError(f"{file} is damaged: {error}.") from None
 
+    def read_results(self) -> dict[str, Any]:
+        """The content of results.json; empty where the run has none."""
+        return self.read("results") if self.has("results") else {}
+
     def write(self, name: str, content: Any) -> None:
         """Replaces NAME.json as a whole: a reader sees the old or the new one.
 

@@ -162,7 +162,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     with Checkpoints(folder.checkpoints, read_only=True) as checkpoints:
         state, _ = checkpoints.restore(checkpoint, target, partial=True)
     step = int(state.pop("step"))
-    results = folder.read("results") if folder.has("results") else {}
+    results = folder.read_results()
     return Run(
         workdir=folder.path,
         config=config,
