@@ -106,7 +106,7 @@ def check_vit(run: Run) -> ViT:
 def forward_with_attention(
     variables: Any, images: Float[Array, "b h w c"], model: ViT
 ) -> tuple[Array, Array, Array | None]:
-    """(logits, weights [b, blocks, heads, t, t], scores of sequence pooling or None)."""
+    """(logits, weights [b, blocks, heads, t, t], sequence pooling's scores or None)."""
     logits, state = model.apply(
         variables,
         images,
