@@ -184,7 +184,7 @@ def compare_splits(
             "after": after,
             "fitted_on_itself": val is not None and val.dataset is scored.dataset,
         },
-        **{key: None if math.isnan(x) else x for key, x in accuracies.items()},
+        **classification.defined(accuracies),
     }
 
 
@@ -229,8 +229,7 @@ def describe_mean(first: Scored, second: Scored) -> dict[str, float | None]:
     # Log-probabilities are logits, too.
     mean = Scored(first.dataset, np.logaddexp(*log_softmax(both, axis=-1)))
     loss = classification.cross_entropy(mean.logits, mean.dataset.labels)
-    scores = {"accuracy": mean.accuracy, "loss": loss}
-    return {key: None if math.isnan(x) else x for key, x in scores.items()}
+    return classification.defined({"accuracy": mean.accuracy, "loss": loss})
 
 
 def to_text(scores: Mapping[str, Any]) -> str:

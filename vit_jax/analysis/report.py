@@ -16,7 +16,7 @@ from vit_jax.analysis.scored import NUM_LISTED, Scored
 from vit_jax.figures import calibration as calibration_figures
 from vit_jax.figures import confusion, images, people, per_class
 from vit_jax.figures import roc as roc_figures
-from vit_jax.metrics import calibration, classification, human, roc
+from vit_jax.metrics import calibration, classification, confusions, human, roc
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import Run
 from vit_jax.training import curves as training_curves
@@ -102,7 +102,7 @@ def draw_figures(
     logits, labels = scored.logits, scored.dataset.labels
     names = scored.dataset.class_names
     quality = classification.per_class(logits, labels)
-    matrix = classification.confusion_matrix(logits, labels)
+    matrix = confusions.confusion_matrix(logits, labels)
     curves = roc.one_vs_rest(logits, labels)
     right, wrong = calibration.mean_confidence_by_class(logits, labels)
     temperature = scores["calibration"]["after"]["temperature"] or math.nan
@@ -136,8 +136,8 @@ def draw_figures(
             title=f"Reliability before and after temperature scaling ({name})",
         ),
         "top_confusions": confusion.top_confusions(
-            classification.top_confusions(matrix),
-            classification.top_confusions(matrix, both_ways=True),
+            confusions.top_confusions(matrix),
+            confusions.top_confusions(matrix, both_ways=True),
             names,
         ),
     }
@@ -190,7 +190,7 @@ def draw_confusion(scored: Scored, true: int, predicted: int) -> dict[str, Figur
     They are the `NUM_SAMPLES` with the highest confidence. The figure is missing where
     no image of class `true` is predicted as class `predicted`.
     """
-    indices = classification.examples_of_confusion(
+    indices = confusions.examples_of_confusion(
         scored.logits, scored.dataset.labels, true, predicted
     )
     if not len(indices):
@@ -215,7 +215,7 @@ def draw_subset_test(test: Scored, subset: Scored) -> dict[str, Figure]:
         name: classification.per_class_accuracy(one.logits, one.dataset.labels)
         for name, one in (("test", test), ("subset_test", subset))
     }
-    matrix = classification.confusion_matrix(subset.logits, subset.dataset.labels)
+    matrix = confusions.confusion_matrix(subset.logits, subset.dataset.labels)
     return {
         "accuracy_on_both_test_sets": per_class.grouped_bars(
             accuracy, names, title="Accuracy by class on both test sets"

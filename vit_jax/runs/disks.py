@@ -26,7 +26,7 @@ def make_folder(folder: pathlib.Path, option: str) -> None:
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether a full disk or quota caused an error; TensorStore only says so as text."""
+    """Whether a full disk or quota is the cause; TensorStore only says so as text."""
     numbers = (errno.ENOSPC, errno.EDQUOT)
     while error is not None:
         if isinstance(error, OSError) and error.errno in numbers:

@@ -26,7 +26,7 @@ def rank(accuracy: float | None, loss: float | None) -> tuple[float, float]:
 def inspect_state(
     folder: pathlib.Path, handler: Any
 ) -> tuple[tuple[float, float], str | None]:
-    """(rank, damage in words or None) of a saved state; `handler` reads its metadata."""
+    """(rank, damage in words or None) of a saved state; `handler` reads metadata."""
     try:
         verify(folder)
         saved = handler.metadata(folder).custom_metadata

@@ -13,7 +13,7 @@ from jaxtyping import Float, UInt8
 
 from vit_jax import data
 from vit_jax.data import batches
-from vit_jax.metrics import calibration, classification, roc
+from vit_jax.metrics import calibration, classification, confusions, roc
 from vit_jax.models.backend import compiler_options
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import steps
@@ -88,6 +88,7 @@ def describe_scores(
         "accuracy": scores.pop("accuracy"),
         "loss": scores.pop("cross_entropy"),
         **scores,
+        **confusions.summarize(logits, dataset.labels, dataset.class_names),
     }
 
 
