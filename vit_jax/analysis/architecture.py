@@ -1,4 +1,4 @@
-"""The network of a config or of a run, drawn."""
+"""Draws the network of a config or of a run."""
 
 import argparse
 import pathlib
@@ -22,8 +22,8 @@ def choose_network(
     """(name, config, image shape, number of classes) of what the options name.
 
     Raises:
-      UserError: not one of both, settings that are refused, or data that alone tell
-        what a model takes.
+      UserError: not exactly one of both, settings that are refused, or a dataset whose
+        shape is only known from its files.
     """
     if bool(options.config) == bool(options.workdir) or options.files:
         raise UserError(

@@ -96,7 +96,7 @@ def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
 def _add_to_results(
     folder: RunFolder, step: int, scores: dict[str, dict[str, Any]]
 ) -> None:
-    """Replaces what was scored, and keeps what was not: a report's numbers."""
+    """Replaces the numbers that were computed, and keeps a report's other numbers."""
     results = folder.read_results()
     place = stored_scores(results, step)
     for split, new in scores.items():
@@ -111,7 +111,7 @@ def _scores_of_report(
     score: Scorer,
     counts: np.ndarray | None,
 ) -> dict[str, Any]:
-    """The scores that only a report has: they need other splits, a clock or people."""
+    """The scores of a report: from other splits, latency, and people's labels."""
     records = RunFolder(run.workdir).read_metrics()
     others = {
         name: scored if splits[name] is scored.dataset else score(splits[name])
@@ -130,8 +130,8 @@ def _scores_of_report(
 def train_epochs(records: Sequence[Mapping[str, Any]], key: str) -> EpochMeans:
     """Means by epoch of what the training steps logged as `key` in metrics.jsonl.
 
-    The batches are augmented, dropout is on, and the parameters change meanwhile. NaN
-    where a value was not finite, which the records hold as None.
+    They are of augmented batches, with dropout, while the parameters change. A value
+    that was not finite, which the records hold as None, is NaN.
     """
     logged = [record for record in records if record["split"] == "train"]
     columns = ([r[k] for r in logged] for k in ("step", "epoch", "seconds", key))
@@ -160,7 +160,7 @@ def compare_splits(
     Returns:
       calibration: {"before", "after"} temperature scaling fitted on `val` (None: there
         is none, and the temperature stays 1), and "fitted_on_itself": whether that is
-        this very split, which flatters "after";
+        this very split, which makes "after" optimistic;
       train_accuracy: without augmentation;
       generalization_gap: train_accuracy minus this split's;
       train_accuracy_logged: of the run's last epoch, see `logged_train_accuracy`;
@@ -213,7 +213,7 @@ def compare_with_people(scored: Scored, counts: np.ndarray) -> dict[str, Any]:
 
 
 def mirror(dataset: Dataset) -> Dataset:
-    """Every image with left and right exchanged."""
+    """The dataset with left and right of every image exchanged."""
     return dataclasses.replace(
         dataset, images=np.ascontiguousarray(dataset.images[:, :, ::-1])
     )
@@ -223,7 +223,7 @@ def describe_mean(first: Scored, second: Scored) -> dict[str, float | None]:
     """accuracy and loss of the mean of two probabilities, such as an image's and its
     mirror image's.
 
-    Two forward passes, so not to be compared with the score of one.
+    It takes two forward passes, so it does not compare with the score of one.
     """
     both = np.stack([first.logits, second.logits]).astype(np.float64)
     # Log-probabilities are logits, too.

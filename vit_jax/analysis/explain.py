@@ -30,7 +30,7 @@ from vit_jax.runs.load import Run, load_run
 Maps = dict[str, Float[np.ndarray, "n rows columns"]]
 Images = UInt8[np.ndarray, "n height width channels"]
 
-# Rows of a figure.
+# Number of images in a figure, one in each row.
 SHOWN_IMAGES = 6
 
 
@@ -91,8 +91,8 @@ def explain_vit(
 ) -> tuple[Maps, dict[str, Figure]]:
     """Heat maps, and the figures that only a ViT has, by file name.
 
-    `picture` and `caption` are those of the first image, the only one whose heads are
-    shown, and `map_options` are those of `vit_maps`.
+    `picture` and `caption` are of the first image, the only one whose heads are shown.
+    `map_options` are those of `vit_maps`.
     """
     seen = attention.read_attention(run, images)
     maps = vit_maps(run, seen, images, classes, **map_options)
@@ -172,7 +172,7 @@ def explain_images(
         title="What the model looks at",
     )
     figures["faithfulness"] = attention_figures.deletion_insertion(
-        next(iter(curves.values())).share,
+        next(iter(curves.values())).fraction,
         {k: faithfulness.mean_and_error(one.deletion) for k, one in curves.items()},
         {k: faithfulness.mean_and_error(one.insertion) for k, one in curves.items()},
         title=f"Does the model use what the map marks? ({len(images)} images)",

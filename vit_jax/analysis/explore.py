@@ -22,9 +22,9 @@ from vit_jax.runs.load import load_run
 
 Splits = Mapping[str, data.Dataset]
 
-# Side of the patches that are drawn where the model has none, in pixels.
+# Side in pixels of the patches that are drawn for a model without patches.
 _PATCH_PIXELS = 4
-# Rows of a figure that can still be read.
+# Limits on the rows and cells of a figure that remain legible.
 _SHOWN_CLASSES = 20
 _SHOWN_PAIRS = 16
 
@@ -32,7 +32,7 @@ _SHOWN_PAIRS = 16
 def class_samples(
     dataset: data.Dataset, rng: np.random.Generator, num_samples: int = 10
 ) -> tuple[UInt8[np.ndarray, "k samples h w c"], list[str]]:
-    """Equally many random images of each of the first classes; the classes' names."""
+    """Random images of the first classes, equally many of each, and the class names."""
     counts = dataset.count_classes()
     shown = np.flatnonzero(counts)[:_SHOWN_CLASSES]
     num_samples = min(num_samples, int(counts[shown].min()))
@@ -131,7 +131,7 @@ def draw_spaces(
       Of each space, such as "raw pixels" and "t-SNE plane of raw pixels": within,
       between, num_examples (see `distances.ClassDistances`) and ratio, None where there
       is no such pair; and a figure of the planes. Distances in a plane are in t-SNE's
-      own unit, which changes with the number of images: only planes of equally many
+      own unit, which depends on the number of images, so only planes of equally many
       images can be compared.
     """
     raw = dataset.images.reshape(len(dataset), -1).astype(np.float32) / 255

@@ -1,4 +1,4 @@
-"""A report as files: CSV tables, PNG figures, one page that holds everything."""
+"""A report as files: CSV tables, PNG figures, and one page that contains all."""
 
 import base64
 import csv

@@ -14,7 +14,7 @@ from scipy.special import softmax
 from vit_jax.analysis import page
 from vit_jax.analysis.scored import NUM_LISTED, Scored
 from vit_jax.figures import calibration as calibration_figures
-from vit_jax.figures import confusion, images, people, per_class
+from vit_jax.figures import confusion, images, per_class
 from vit_jax.figures import roc as roc_figures
 from vit_jax.metrics import calibration, classification, confusions, human, roc
 from vit_jax.runs.folder import RunFolder
@@ -153,17 +153,19 @@ def _describe_calibration(numbers: Mapping[str, float | None]) -> str:
 
 
 def draw_samples(scored: Scored) -> dict[str, Figure]:
-    """Sample predictions, and of the mistakes, if any, a sample and the surest."""
+    """Samples of all predictions and of the mistakes, and the most confident ones."""
     logits, dataset = scored.logits, scored.dataset
     predicted = classification.predicted_classes(logits)
     known = np.flatnonzero(predicted >= 0)
     wrong = known[predicted[known] != dataset.labels[known]]
     rng = np.random.default_rng(0)
-    surest = classification.most_confident_mistakes(logits, dataset.labels, NUM_SAMPLES)
+    most_confident = classification.most_confident_mistakes(
+        logits, dataset.labels, NUM_SAMPLES
+    )
     chosen = {
         "sample_predictions": ("Sample predictions", _draw(rng, known)),
         "misclassified": ("Misclassified samples", _draw(rng, wrong)),
-        "confident_mistakes": ("Most confident mistakes", surest),
+        "confident_mistakes": ("Most confident mistakes", worst),
     }
     return {
         name: _draw_predictions(scored, indices, title)
@@ -229,7 +231,7 @@ def draw_subset_test(test: Scored, subset: Scored) -> dict[str, Figure]:
 def draw_people(scored: Scored, counts: Int64[np.ndarray, "n k"]) -> Figure:
     """The images on which the model and people (CIFAR-10H counts) differ most."""
     indices, _ = human.largest_differences(scored.logits, counts, NUM_LISTED)
-    return people.disagreements(
+    return images.disagreements(
         scored.dataset.images[indices],
         scored.dataset.labels[indices],
         softmax(scored.logits[indices].astype(np.float64), axis=1),
