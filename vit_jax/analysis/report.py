@@ -159,9 +159,7 @@ def draw_samples(scored: Scored) -> dict[str, Figure]:
     known = np.flatnonzero(predicted >= 0)
     wrong = known[predicted[known] != dataset.labels[known]]
     rng = np.random.default_rng(0)
-    most_confident = classification.most_confident_mistakes(
-        logits, dataset.labels, NUM_SAMPLES
-    )
+    worst = classification.most_confident_mistakes(logits, dataset.labels, NUM_SAMPLES)
     chosen = {
         "sample_predictions": ("Sample predictions", _draw(rng, known)),
         "misclassified": ("Misclassified samples", _draw(rng, wrong)),
