@@ -168,7 +168,7 @@ class RunFolder:
         file = self.path / f"{name}.json"
         try:
             return json.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise UserError(
                 f"{self.path} is no run folder: it has no {file.name}; give the "
                 "--workdir of a training run."
