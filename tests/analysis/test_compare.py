@@ -7,10 +7,18 @@ import shutil
 import numpy as np
 import pytest
 
-from vit_jax import compare as compare_command
 from vit_jax import data
-from vit_jax.analysis import compare, compare_files
+from vit_jax.analysis import compare
+from vit_jax.analysis.entries import (
+    Entry,
+    describe_training,
+    group_runs,
+    load_entry,
+    paired_tests,
+    summarize_group,
+)
 from vit_jax.analysis.scored import Scored
+from vit_jax.compare import main
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 
@@ -39,7 +47,7 @@ def make_entry(
     labels = np.arange(10, dtype=np.int32) % 2
     images = np.zeros((10, 2, 2, 1), np.uint8)
     predicted = np.where(np.isin(np.arange(10), wrong), 1 - labels, labels)
-    return compare.Entry(
+    return Entry(
         name=name,
         model="vit",
         seed=seed,
@@ -57,7 +65,7 @@ def make_entry(
         ),
         worst_class=worst,
         goal=0.85,
-        numbers=dict.fromkeys(compare_files.COLUMNS) | numbers,
+        numbers=dict.fromkeys(compare.COLUMNS) | numbers,
     )
 
 
@@ -76,7 +84,7 @@ def two_runs(tiny_run, tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_command(two_runs, tiny_run, tmp_path, capsys):
-    compare_command.main([*map(str, two_runs), f"--out={tmp_path}"])
+    main([*map(str, two_runs), f"--out={tmp_path}"])
     markdown = (tmp_path / "comparison.md").read_text()
     assert capsys.readouterr().out == markdown
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -106,26 +114,26 @@ def test_the_command(two_runs, tiny_run, tmp_path, capsys):
 
 
 def test_only_the_seed_joins_runs(two_runs):
-    entries = [compare.load_entry(path, path.name) for path in two_runs]
-    assert [len(group) for group in compare.group_runs(entries)] == [2]
+    entries = [load_entry(path, path.name) for path in two_runs]
+    assert [len(group) for group in group_runs(entries)] == [2]
     other = dataclasses.replace(entries[1], recipe="other")
-    groups = compare.group_runs([entries[0], other, entries[1]])
+    groups = group_runs([entries[0], other, entries[1]])
     assert [[e.name for e in group] for group in groups] == [
         ["tiny", "again"],
         ["again"],
     ]
 
 
-def test_groups_have_mean_and_deviation():
+def test_groups_have_mean_and_standard_deviation():
     group = [
         make_entry("a", accuracy=0.5, epochs_to_90=3.0),
         make_entry("b", accuracy=0.7),
     ]
-    numbers = compare.summarize_group(group)
+    numbers = summarize_group(group)
     assert numbers["accuracy"] == pytest.approx((0.6, 0.02**0.5))
     # One of the two never got there: a mean of the other alone would flatter.
     assert np.isnan(numbers["epochs_to_90"]).all()
-    mean, std = compare.summarize_group(group[:1])["accuracy"]
+    mean, std = summarize_group(group[:1])["accuracy"]
     assert mean == 0.5 and np.isnan(std)
 
 
@@ -134,11 +142,11 @@ def test_what_some_seeds_never_reached_has_no_mean():
         make_entry("a", epochs_to_90=3.0, seconds_to_train_accuracy=np.inf),
         make_entry("b", epochs_to_90=np.inf, seconds_to_train_accuracy=np.inf),
     ]
-    numbers = compare.summarize_group(group)
+    numbers = summarize_group(group)
     assert np.isnan(numbers["epochs_to_90"]).all()
     assert numbers["seconds_to_train_accuracy"][0] == np.inf
-    assert compare_files._show(group, "epochs_to_90") == "never in 1 of 2"
-    assert compare_files._show(group, "seconds_to_train_accuracy") == "never"
+    assert compare.format_number(group, "epochs_to_90") == "never in 1 of 2"
+    assert compare.format_number(group, "seconds_to_train_accuracy") == "never"
 
 
 def test_markdown_shows_the_numbers(tmp_path):
@@ -155,7 +163,7 @@ def test_markdown_shows_the_numbers(tmp_path):
             worst_f1=0.125,
         ),
     ]
-    markdown = compare_files.compare(entries, tmp_path)
+    markdown = compare.write_comparison(entries, tmp_path)
     first, second = table_below(markdown, "# Comparison")
     assert (first["run"], first["model"], first["seeds"]) == ("a (+1)", "vit", "0, 3")
     assert first["test accuracy (%)"] == "60.00 ± 14"
@@ -182,7 +190,7 @@ def test_what_was_selected_on_is_said_in_words(tmp_path, selected_on, words):
     b = make_entry("b", accuracy=0.5, recipe="s", selected_on=selected_on)
     entries = [make_entry("a", accuracy=0.7), b]
     b.records[:] = [r for r in b.records if r["split"] == "train"]
-    rows = table_below(compare_files.compare(entries, tmp_path), "# Comparison")
+    rows = table_below(compare.write_comparison(entries, tmp_path), "# Comparison")
     assert rows[1]["selected on"] == words
 
 
@@ -192,15 +200,15 @@ def test_the_config_tells_what_was_selected_on(two_runs):
     before = folder.read("config")
     after = {**before, "data": {**before["data"], "select_on": "nothing"}}
     folder.write("config", after)
-    assert compare.load_entry(folder.path, "x").selected_on == "nothing"
+    assert load_entry(folder.path, "x").selected_on == "nothing"
     folder.write("config", before)
-    assert compare.load_entry(folder.path, "x").selected_on == "val"
+    assert load_entry(folder.path, "x").selected_on == "val"
 
 
 def test_paired_numbers_by_hand():
     # b alone is right on 0 to 4, a alone on 9; 4 of 10 for b.
     a, b = make_entry("a", wrong=range(5)), make_entry("b", wrong=[9])
-    (row,) = compare.paired_tests([a, b])
+    (row,) = paired_tests([a, b])
     assert (row["run"], row["against"]) == ("b", "a")
     assert row["difference"] == pytest.approx(0.4)
     assert (row["only_run"], row["only_against"]) == (5, 1)
@@ -211,11 +219,11 @@ def test_paired_numbers_by_hand():
 def test_a_p_value_is_never_zero():
     row = {"run": "a", "against": "b", "difference": 0.3, "low": 0.2, "high": 0.4}
     row |= {"only_run": 5000, "only_against": 0, "p_value": 0.0}
-    assert compare_files._test_table([row]).endswith(" < 1e-300  |")
+    assert compare.paired_table([row]).endswith(" < 1e-300  |")
 
 
 def test_curves_are_of_both_splits():
-    figure = compare_files.draw_curves([make_entry("a"), make_entry("b")])
+    figure = compare.draw_curves([make_entry("a"), make_entry("b")])
     expected = [
         ("train, as logged", [1], [1.5]),  # the second is not finite
         ("validation", [1, 2], [1.2, 1.1]),
@@ -230,8 +238,8 @@ def test_curves_are_of_both_splits():
 
 def test_accuracy_over_time_groups_seeds():
     entries = [make_entry("a"), make_entry("b", recipe="s"), make_entry("c", seed=1)]
-    groups = compare.group_runs(entries)
-    (axes,) = compare_files.draw_accuracy_over_time(groups).axes
+    groups = group_runs(entries)
+    (axes,) = compare.draw_accuracy_over_time(groups).axes
     first, third, _, second, _ = axes.lines
     assert first.get_color() == third.get_color() != second.get_color()
     np.testing.assert_allclose(first.get_xdata(), [2, 4])
@@ -242,11 +250,11 @@ def test_accuracy_over_time_groups_seeds():
 
 def test_epochs_to_90():
     records = make_entry("a").records
-    assert compare._describe_training(records, 0.9)["epochs_to_90"] == np.inf
+    assert describe_training(records, 0.9)["epochs_to_90"] == np.inf
     for epoch, accuracy in ((3.5, 0.89), (4.0, 0.9), (4.5, 0.95)):
         records.append(make_record("val", epoch, accuracy=accuracy))
-    assert compare._describe_training(records, 0.9)["epochs_to_90"] == 4
-    unknown = compare._describe_training(records[:1], 0.9)
+    assert describe_training(records, 0.9)["epochs_to_90"] == 4
+    unknown = describe_training(records[:1], 0.9)
     assert unknown["epochs_to_90"] is None
 
 
@@ -257,7 +265,7 @@ def test_epochs_and_seconds_to_a_train_accuracy():
     ]
 
     def reached(goal):
-        numbers = compare._describe_training(records, goal)
+        numbers = describe_training(records, goal)
         return numbers["epochs_to_train_accuracy"], numbers["seconds_to_train_accuracy"]
 
     # Epochs, not intervals, reach it: the first has 0.775, the second 0.85.
@@ -270,7 +278,7 @@ def test_epochs_and_seconds_to_a_train_accuracy():
 
 @pytest.mark.slow
 def test_the_logged_gap_is_that_of_the_last_epoch(two_runs):
-    entry = compare.load_entry(two_runs[0], "a")
+    entry = load_entry(two_runs[0], "a")
     logged = entry.train_epochs("accuracy").values[-1]
     expected = logged - entry.numbers["accuracy"]
     assert entry.numbers["logged_gap"] == pytest.approx(expected)
@@ -279,7 +287,7 @@ def test_the_logged_gap_is_that_of_the_last_epoch(two_runs):
 @pytest.mark.slow
 def test_the_train_accuracy_is_chosen(two_runs, tiny_run, tmp_path, capsys):
     runs = [*map(str, two_runs), f"--out={tmp_path}"]
-    compare_command.main([*runs, "--train_accuracy=0.01"])
+    main([*runs, "--train_accuracy=0.01"])
     (row,) = table_below(capsys.readouterr().out, "## Cost and training")
     assert float(row["epochs to ≥ 1% train accuracy"]) > 0
     rows = list(csv.DictReader((tmp_path / "comparison.csv").read_text().splitlines()))
@@ -290,7 +298,7 @@ def test_the_train_accuracy_is_chosen(two_runs, tiny_run, tmp_path, capsys):
     assert 0 <= logged + test <= 1
     for wrong in ("90", "0"):
         with pytest.raises(UserError, match=f"--train_accuracy is {wrong}.*0.9 for"):
-            compare_command.main([*runs, f"--train_accuracy={wrong}"])
+            main([*runs, f"--train_accuracy={wrong}"])
 
 
 def test_other_data_are_refused(tmp_path):
@@ -300,7 +308,7 @@ def test_other_data_are_refused(tmp_path):
     scored = dataclasses.replace(entry.scored, dataset=dataset)
     entries = [make_entry("first"), dataclasses.replace(entry, scored=scored)]
     with pytest.raises(UserError, match="first and other have different test splits"):
-        compare_files.compare(entries, tmp_path / "out")
+        compare.write_comparison(entries, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -309,25 +317,21 @@ def test_two_runs_are_needed(tiny_run, tmp_path, again):
     run = str(tiny_run[0])
     runs = [run, *(name.replace("RUN", run) for name in again)]
     with pytest.raises(UserError, match="at least two"):
-        compare_command.main([*runs, f"--out={tmp_path}"])
+        main([*runs, f"--out={tmp_path}"])
 
 
 def test_mistakes_on_the_command_line(two_runs, tmp_path):
     with pytest.raises(UserError, match="no run folder"):
-        compare_command.main(
-            [str(two_runs[0]), str(tmp_path), f"--out={tmp_path / 'out'}"]
-        )
-    with pytest.raises(UserError, match=r"config\.data\.sorce"):
-        compare_command.main(
-            [*map(str, two_runs), "--config.data.sorce=x", f"--out={tmp_path / 'out'}"]
-        )
+        main([str(two_runs[0]), str(tmp_path), f"--out={tmp_path / 'out'}"])
+    with pytest.raises(UserError, match=r"--data_sorce=x.*--data_source"):
+        main([*map(str, two_runs), "--data_sorce=x", f"--out={tmp_path / 'out'}"])
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
-        compare_files.compare(
+        compare.write_comparison(
             [make_entry("a"), make_entry("b")], tmp_path / "file" / "out"
         )
 
 
 def test_runs_of_one_name_are_told_apart():
-    assert compare_command._names(["x/run", "y/run"]) == ["x/run", "y/run"]
-    assert compare_command._names(["x/run", "y/other"]) == ["run", "other"]
+    assert compare.name_runs(["x/run", "y/run"]) == ["x/run", "y/run"]
+    assert compare.name_runs(["x/run", "y/other"]) == ["run", "other"]

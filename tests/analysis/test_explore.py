@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from vit_jax import explore
-from vit_jax.analysis import explore as analysis_explore
+from vit_jax.analysis import explore
+from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.config import make_config, set_value
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
+from vit_jax.explore import main
 from vit_jax.interpret.features import embed
 from vit_jax.metrics.distances import class_distances
 
@@ -24,26 +25,26 @@ def make_dataset(images, num_classes=2):
 def test_samples_are_of_their_classes():
     images = np.arange(40, dtype=np.uint8)[:, None, None, None].repeat(3, axis=3)
     dataset = Dataset(images, np.array([0, 2] * 20, np.int32), ("even", "empty", "odd"))
-    samples, names = analysis_explore.class_samples(dataset, RNG, num_samples=5)
+    samples, names = explore.class_samples(dataset, RNG, num_samples=5)
     assert names == ["even", "odd"] and samples.shape == (2, 5, 1, 1, 3)
     assert (samples[0] % 2 == 0).all() and (samples[1] % 2 == 1).all()
     assert len(np.unique(samples)) == 10
-    assert analysis_explore.class_samples(dataset, RNG, 99)[0].shape[1] == 20
+    assert explore.class_samples(dataset, RNG, 99)[0].shape[1] == 20
 
 
 def test_augmented_views_without_augmentation_are_the_images(tiny_config):
     config = tiny_config(augment__crop="none")
     dataset = make_dataset(RNG.integers(256, size=(20, 8, 8, 3), dtype=np.uint8))
     indices = np.array([4, 7, 1])
-    views = analysis_explore.augmented_views(config, dataset, indices, num_views=2)
+    views = augmented_views(config, dataset, indices, num_views=2)
     for view in range(2):
         np.testing.assert_array_equal(views[:, view], dataset.images[indices])
     set_value(config, "augment.mixup_alpha", 1.0)
-    mixed = analysis_explore.augmented_views(config, dataset, indices, num_views=2)
+    mixed = augmented_views(config, dataset, indices, num_views=2)
     assert (mixed != views).mean() > 0.5
-    assert analysis_explore.describe_augmentation(config, 20) == "Augmentation: MixUp"
+    assert describe_augmentation(config, 20) == "Augmentation: MixUp"
     set_value(config, "augment.mix_until", "0%")
-    assert analysis_explore.describe_augmentation(config, 20) == "Augmentation: none"
+    assert describe_augmentation(config, 20) == "Augmentation: none"
 
 
 def test_duplicates_are_counted_across_splits():
@@ -53,7 +54,7 @@ def test_duplicates_are_counted_across_splits():
     test[3] = np.clip(train[6].astype(int) + 3, 0, 255)
     splits = {"train": make_dataset(train), "test": make_dataset(test)}
     splits["val"] = splits["test"]
-    counts, figures = analysis_explore.compare_splits(splits)
+    counts, figures = explore.compare_splits(splits)
     assert counts == {"test in train": {"exact": 1, "near": 1}}
     assert list(figures) == ["duplicates_test_train"]
 
@@ -71,7 +72,7 @@ def test_embedding_keeps_far_groups_apart_and_is_repeatable():
 @pytest.mark.slow
 def test_the_command_draws_and_prints(tiny_run, tmp_path, capsys):
     out = tmp_path / "deep" / "out"
-    explore.main(
+    main(
         [
             "--config=configs/vit_digits.py",
             f"--out={out}",
@@ -115,7 +116,7 @@ def test_distances_are_measured_in_the_plane_that_is_drawn():
     )
     labels = np.repeat(np.array([0, 1], np.int32), 12)
     dataset = Dataset(values.astype(np.uint8), labels, ("dark", "light"))
-    summary, figure = analysis_explore.draw_spaces(dataset, None)
+    summary, figure = explore.draw_spaces(dataset, None)
     (axes,) = figure.axes[:1]
     plane = np.concatenate([dots.get_offsets() for dots in axes.collections])
     expected = class_distances(plane, labels)
@@ -138,7 +139,7 @@ def test_patches_of_every_class_have_the_models_size(model, pixels):
     config = make_config({"data": {"source": "digits"}, "model": model})
     dataset = make_dataset(RNG.integers(256, size=(12, 8, 8, 3), dtype=np.uint8), 3)
     splits = {"train": dataset, "test": dataset}
-    _, figures = analysis_explore.draw_data(config, splits, RNG)
+    _, figures = explore.draw_data(config, splits, RNG)
     figure = figures["class_patches"]
     assert [axes.get_title() for axes in figure.axes] == list(dataset.class_names)
     assert f"patches of {pixels} × {pixels} pixels" in figure.get_suptitle()
@@ -147,15 +148,15 @@ def test_patches_of_every_class_have_the_models_size(model, pixels):
 def test_mistakes_are_one_sentence(tmp_path, tiny_run):
     start = ["--config=configs/vit_digits.py", f"--out={tmp_path / 'o'}"]
     with pytest.raises(UserError, match="10 or more"):
-        explore.main([*start, "--tsne_images=3"])
+        main([*start, "--tsne_images=3"])
     with pytest.raises(UserError, match='"--tsne_images"'):
-        explore.main([*start, "--tsne_image=30"])
+        main([*start, "--tsne_image=30"])
     with pytest.raises(UserError, match="cannot be written to"):
         (tmp_path / "file").write_text("")
-        explore.main([start[0], f"--out={tmp_path / 'file' / 'o'}"])
+        main([start[0], f"--out={tmp_path / 'file' / 'o'}"])
 
 
 def test_a_run_on_other_images_is_refused(tiny_run):
     dataset = make_dataset(np.zeros((12, 4, 4, 3), np.uint8))
     with pytest.raises(UserError, match="take a run on such images"):
-        analysis_explore.draw_spaces(dataset, str(tiny_run[0]))
+        explore.draw_spaces(dataset, str(tiny_run[0]))

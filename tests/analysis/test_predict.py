@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax import predict as predict_command
-from vit_jax.analysis import predict
+from vit_jax.analysis.predict import describe
 from vit_jax.errors import UserError
 from vit_jax.figures import style
 from vit_jax.interpret import attention, inputs
+from vit_jax.predict import main
 from vit_jax.runs.load import load_run
 
 
@@ -39,7 +39,7 @@ def pictures(tmp_path_factory):
 )
 def test_the_sentence_has_two_borders(probability, sentence):
     rest = 1 - probability
-    found = predict.describe(
+    found = describe(
         np.array([0.5 * rest, probability, 0.2 * rest, 0.3 * rest]),
         ("cat", "dog", "ship", "frog"),
     )
@@ -81,7 +81,7 @@ def test_an_empty_folder_is_refused(tmp_path):
 
 def test_json_lines_hold_what_the_run_predicts(tiny_run, pictures, capsys):
     workdir, _ = tiny_run
-    status = predict_command.main([f"--workdir={workdir}", str(pictures), "--json"])
+    status = main([f"--workdir={workdir}", str(pictures), "--json"])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert status == 0 and len(lines) == 3
     run = load_run(workdir)
@@ -105,7 +105,7 @@ def test_what_is_no_image_is_named_and_the_rest_predicted(
     Image.new("L", (10, 10)).save(tmp_path / "small.png")
     bad = [pictures / "notes.txt", tmp_path / "gone.png", pictures / "a.png", cut]
     arguments = [*map(str, bad), str(tmp_path / "small.png")]
-    status = predict_command.main([f"--workdir={tiny_run[0]}", *arguments])
+    status = main([f"--workdir={tiny_run[0]}", *arguments])
     out, err = capsys.readouterr()
     assert status == 1 and "small.png" in out
     skipped = [line for line in err.splitlines() if line.startswith("skipped: ")]
@@ -119,11 +119,11 @@ def test_another_checkpoint_may_be_asked(tiny_run, pictures, capsys):
     answers = {}
     for which in ("3", "6"):
         arguments = [f"--checkpoint={which}", "--json", str(pictures / "a.png")]
-        assert predict_command.main([f"--workdir={tiny_run[0]}", *arguments]) == 0
+        assert main([f"--workdir={tiny_run[0]}", *arguments]) == 0
         answers[which] = json.loads(capsys.readouterr().out)["top"]
     assert answers["3"] != answers["6"]
     with pytest.raises(UserError, match="17"):
-        predict_command.main([f"--workdir={tiny_run[0]}", "--checkpoint=17", "x.png"])
+        main([f"--workdir={tiny_run[0]}", "--checkpoint=17", "x.png"])
 
 
 def test_figures_are_drawn_and_arguments_may_come_in_any_order(
@@ -131,7 +131,7 @@ def test_figures_are_drawn_and_arguments_may_come_in_any_order(
 ):
     file = str(pictures / "a.png")
     arguments = [file, f"--figures={tmp_path / 'f'}", f"--workdir={tiny_run[0]}", file]
-    assert predict_command.main(arguments) == 0
+    assert main(arguments) == 0
     drawn = sorted(path.name for path in (tmp_path / "f").iterdir())
     assert drawn == ["001_a.png", "002_a.png"]
     with Image.open(tmp_path / "f" / "001_a.png") as figure:
@@ -143,7 +143,7 @@ def test_attention_lies_on_the_photo_itself(tiny_run, pictures, tmp_path, monkey
     monkeypatch.setattr(style, "save", lambda figure, path: drawn.append(figure))
     file = pictures / "b.jpg"
     arguments = [f"--workdir={tiny_run[0]}", f"--figures={tmp_path}", str(file)]
-    assert predict_command.main(arguments) == 0
+    assert main(arguments) == 0
     photo, alone, overlay, *_ = drawn[0].axes
     pixels = np.asarray(Image.open(file))
     assert pixels.shape == (20, 30, 3)
@@ -162,4 +162,4 @@ def test_attention_lies_on_the_photo_itself(tiny_run, pictures, tmp_path, monkey
 )
 def test_missing_arguments_are_named(arguments, words):
     with pytest.raises(UserError, match=f"{words} is missing"):
-        predict_command.main(arguments)
+        main(arguments)

@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from vit_jax import data
-from vit_jax import evaluate as evaluate_command
 from vit_jax.analysis import cost, evaluate, page, report, run_data
 from vit_jax.analysis.scored import Scored
 from vit_jax.errors import UserError
+from vit_jax.evaluate import main
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.training import curves, scoring
@@ -65,9 +65,7 @@ def reported(trained):
     counts = np.full((359, 10), 1, np.int64)
     file = workdir.parent / "people.npy"
     np.save(file, counts)
-    evaluate_command.main(
-        [f"--workdir={workdir}", "--report", f"--human_labels={file}"]
-    )
+    main([f"--workdir={workdir}", "--report", f"--human_labels={file}"])
     return workdir
 
 
@@ -243,11 +241,11 @@ def test_names_cannot_break_the_page():
 @pytest.mark.slow
 def test_the_reports_numbers_survive_a_plain_evaluation(reported):
     before = RunFolder(reported).read("results")
-    evaluate_command.main([f"--workdir={reported}"])
+    main([f"--workdir={reported}"])
     assert RunFolder(reported).read("results") == before
     (reported / "figures" / "misclassified.png").write_text("of an earlier report")
     stale = reported / "figures" / "disagreements_with_people.png"
-    evaluate_command.main([f"--workdir={reported}", "--report", "--mirrored"])
+    main([f"--workdir={reported}", "--report", "--mirrored"])
     assert not stale.exists()
     assert (reported / "figures" / "misclassified.png").stat().st_size > 1_000
     scores = RunFolder(reported).read("results")["test"]
@@ -264,7 +262,7 @@ def test_other_reports_stand_apart(reported):
 
     before = contents()
     step = load_run(reported).step
-    evaluate_command.main([f"--workdir={reported}", "--split=val", "--report"])
+    main([f"--workdir={reported}", "--split=val", "--report"])
     assert contents() == before
     other = reported / "reports" / f"val-{step}"
     assert (other / "roc.csv").exists() and (other / "history.csv").exists()
@@ -278,10 +276,10 @@ def test_other_reports_stand_apart(reported):
 )
 def test_where_a_report_goes(tmp_path, step, split, place):
     folder = RunFolder(tmp_path)
-    unfinished = evaluate.report_folder(folder, step, split)
+    unfinished = report.report_folder(folder, step, split)
     assert unfinished == tmp_path / "reports" / f"{split}-{step}"
     folder.write("results", {"best_step": 5})
-    assert evaluate.report_folder(folder, step, split) == tmp_path / place
+    assert report.report_folder(folder, step, split) == tmp_path / place
 
 
 def test_mirrored_scores_by_hand():
@@ -376,7 +374,7 @@ def test_the_command_draws_galleries(trained, capsys):
     folder = workdir / "reports" / f"val-{step}"
     gallery = folder / "figures" / f"confusion_{true}_{predicted}.png"
     galleries = [f"--confusion={true},{predicted}", "--confusion={},{}".format(*never)]
-    evaluate_command.main([*command, *galleries])
+    main([*command, *galleries])
     assert "no image of {} is predicted as {}\n".format(*never) in (
         capsys.readouterr().out
     )
@@ -386,7 +384,7 @@ def test_the_command_draws_galleries(trained, capsys):
     shown = Page((folder / "report.html").read_text())
     title = f"{true} predicted as {predicted}\n{min(16, pair['count'])} of"
     assert any(title in image["alt"] for image in shown.images)
-    evaluate_command.main(command)
+    main(command)
     assert not gallery.exists()
 
 
@@ -417,7 +415,7 @@ def test_a_model_without_mistakes_and_one_without_success(wrong, missing, tmp_pa
     if missing:
         expected -= {"misclassified", "confident_mistakes"}
     assert set(figures) == expected
-    path = page.write_report(
+    path = page.write_page(
         tmp_path, title="x", scores=scores, config={}, figures=figures, tables={}
     )
     assert len(Page(path.read_text()).sources) == len(expected)
@@ -436,13 +434,13 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     assert scores["accuracy"] is None and scores["generalization_gap"] is None
     figures = report.draw_figures(scored, scores, "test")
     assert "sample_predictions" in figures and "misclassified" not in figures
-    page.write_report(
+    page.write_page(
         tmp_path,
         title="x",
         scores=scores,
         config={},
         figures=figures,
-        tables=report.make_tables([], scored),
+        tables=page.make_tables([], scored),
     )
     assert (tmp_path / "roc.csv").read_text().count("\n") == 1
     assert "accuracy,\n" in (tmp_path / "summary.csv").read_text()
@@ -512,4 +510,4 @@ def test_confusions_that_are_none(text, words):
 )
 def test_mistakes_with_options_of_the_report(tiny_run, arguments, words):
     with pytest.raises(UserError, match=words):
-        evaluate_command.main([f"--workdir={tiny_run[0]}", *arguments])
+        main([f"--workdir={tiny_run[0]}", *arguments])

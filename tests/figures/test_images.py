@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from vit_jax.figures import images, people, style
+from vit_jax.figures import images, style
 
 NAMES = ("cat", "dog", "ship")
 
@@ -48,7 +48,7 @@ def test_captions_keep_apart():
     names = ("automobile",)
     for figure, least_inches in (
         (images.predictions(pictures, labels, labels, sure[:, 0], names), 0.1),
-        (people.disagreements(pictures, labels, sure, sure, names), 0.25),
+        (images.disagreements(pictures, labels, sure, sure, names), 0.25),
     ):
         figure.draw_without_rendering()
         boxes = [axes.title.get_window_extent() for axes in figure.axes]
@@ -119,7 +119,7 @@ def test_augmentations():
 
 def test_pairs():
     left, right = _random(5, 8, 8, 3), _random(5, 8, 8, 3)[::-1]
-    figure = images.pairs(left, right, [f"pair {i}" for i in range(5)], columns=2)
+    figure = images.pairs(left, right, [f"pair {i}" for i in range(5)])
     assert [axes.get_title() for axes in figure.axes] == [f"pair {i}" for i in range(5)]
     np.testing.assert_array_equal(_shown(figure.axes[3])[:, :8], left[3])
     np.testing.assert_array_equal(_shown(figure.axes[3])[:, 8:], right[3])

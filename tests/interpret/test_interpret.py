@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax import explain as explain_command
 from vit_jax import models
 from vit_jax.analysis import explain, run_data
 from vit_jax.analysis import predict as analysis_predict
 from vit_jax.config import default_config, set_value
 from vit_jax.errors import UserError
+from vit_jax.explain import main
 from vit_jax.figures import style
 from vit_jax.interpret import attention, faithfulness, features, gradcam, relevance
 from vit_jax.interpret import weights as model_weights
@@ -163,7 +163,9 @@ def test_gradients_by_attention_agree_with_the_chain_rule():
     factors = run.variables["params"]["block0"]["attention"]["inverse_temperature"]
 
     def logits_and_weights(factors):
-        logits, weights, _ = attention._forward(place(factors), images, run.model)
+        logits, weights, _ = attention.forward_with_attention(
+            place(factors), images, run.model
+        )
         chosen = jnp.take_along_axis(logits, jnp.asarray(CLASSES)[:, None], axis=1)
         return chosen.sum(), weights
 
@@ -204,7 +206,7 @@ def test_grad_cam_of_the_last_stage_is_the_class_activation_map():
 @pytest.mark.slow
 def test_captions_are_calibrated(tmp_path):
     run = dataclasses.replace(make_run(), temperature=50.0)
-    _, figures = explain.explain(run, IMAGES[:1], ["x"])
+    _, figures = explain.explain_images(run, IMAGES[:1], ["x"])
     expected = run.predict(IMAGES[:1], calibrated=True).max()
     assert expected < 0.9 * run.predict(IMAGES[:1]).max()
     assert figures["heat_maps"].axes[0].get_title().endswith(f" {expected:.0%}")
@@ -230,7 +232,7 @@ def test_a_resnets_prediction_shows_grad_cam(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_maps_are_drawn_over_pictures_of_any_size():
     photos = [np.full((20, 30, 3), i, np.uint8) for i in range(2)]
-    _, figures = explain.explain(make_run(), IMAGES[:2], ["x", "y"], photos)
+    _, figures = explain.explain_images(make_run(), IMAGES[:2], ["x", "y"], photos)
     by_image = np.array(figures["heat_maps"].axes[:-1]).reshape(2, -1)
     for row, photo in zip(by_image, photos, strict=True):
         np.testing.assert_array_equal(row[0].images[0].get_array(), photo)
@@ -338,7 +340,7 @@ def copied_run(tiny_run, tmp_path_factory):
 
 def test_the_command_draws_scores_and_prints(copied_run, capsys):
     arguments = ["--indices=3,5", "--head=2", "--head_fusion=max"]
-    assert explain_command.main([f"--workdir={copied_run}", *arguments]) == 0
+    assert main([f"--workdir={copied_run}", *arguments]) == 0
     printed = capsys.readouterr().out
     scores = json.loads((copied_run / "explain.json").read_text())["faithfulness"]
     names = ["attention, block 1, head 2", "rollout", "relevance", "random, 2 × 2"]
@@ -361,7 +363,7 @@ def test_other_explanations_stand_apart(copied_run, tmp_path):
         return {file.name: file.read_bytes() for file in files}
 
     def run(*arguments):
-        return explain_command.main([f"--workdir={copied_run}", *arguments])
+        return main([f"--workdir={copied_run}", *arguments])
 
     best = load_run(copied_run).step
     (other,) = {3, 6} - {best}
@@ -389,9 +391,9 @@ def test_files_are_drawn_as_they_are(copied_run, tmp_path, monkeypatch):
         drawn.extend(pictures)
         return {"random": {"deletion": 0.5, "insertion": 0.5}}, {}
 
-    monkeypatch.setattr(explain_command, "explain", explained)
+    monkeypatch.setattr(explain, "explain_images", explained)
     files = 7 * [str(tmp_path / "photo.png")]
-    assert explain_command.main([f"--workdir={copied_run}", *files]) == 0
+    assert main([f"--workdir={copied_run}", *files]) == 0
     # No more than are shown are read.
     assert len(drawn) == explain.SHOWN_IMAGES == 6
     np.testing.assert_array_equal(drawn[0], photo)
@@ -417,13 +419,13 @@ def test_the_first_images_of_the_split_are_explained(copied_run):
 )
 def test_mistakes_are_one_sentence(copied_run, argument, words):
     with pytest.raises(UserError, match=words):
-        explain_command.main([f"--workdir={copied_run}", argument])
+        main([f"--workdir={copied_run}", argument])
 
 
 @pytest.mark.slow
 def test_a_resnet_is_explained_by_grad_cam():
     run = make_resnet_run()
-    scores, figures = explain.explain(run, IMAGES, ["x", "y", "z"])
+    scores, figures = explain.explain_images(run, IMAGES, ["x", "y", "z"])
     methods = ["Grad-CAM, stage 1", "Grad-CAM, stage 2"]
     assert list(scores) == [*methods, "random, 8 × 8", "random, 4 × 4"]
     assert {"feature_maps", "heat_maps", "faithfulness", "stem_filters"} == set(figures)

@@ -10,7 +10,7 @@ import pytest
 import sklearn.metrics
 from scipy.special import softmax
 
-from vit_jax.metrics import classification
+from vit_jax.metrics import classification, confusions
 
 # Predicted 0, 1, 2, 1 for labels 0, 1, 1, 2.
 LOGITS = np.array([[3, 1, 0], [0, 2, 1], [0, 1, 2], [0, 2, 1]], np.float32)
@@ -29,7 +29,7 @@ def test_by_hand():
     assert classification.accuracy(LOGITS, LABELS) == 0.5
     assert classification.top_k_accuracy(LOGITS, LABELS, 2) == 1.0
     np.testing.assert_array_equal(
-        classification.confusion_matrix(LOGITS, LABELS),
+        confusions.confusion_matrix(LOGITS, LABELS),
         [[1, 0, 0], [0, 1, 1], [0, 1, 0]],
     )
     scores = classification.per_class(LOGITS, LABELS)
@@ -78,31 +78,13 @@ def test_broken_logits_are_seen_and_never_right(broken):
     assert math.isnan(classification.top_k_accuracy(logits, LABELS, 3))
     assert math.isnan(classification.cross_entropy(logits, LABELS))
     assert classification.predicted_classes(logits).tolist() == [-1, 1, 2, 1]
-    assert classification.confusion_matrix(logits, LABELS).sum() == 3
+    assert confusions.confusion_matrix(logits, LABELS).sum() == 3
     assert classification.per_class_accuracy(logits, LABELS)[0] == 0
     mistakes = classification.most_confident_mistakes(logits, LABELS, 9)
     assert sorted(mistakes) == [2, 3]
     summary = classification.summarize(logits, LABELS, ("a", "b", "c"))
     assert summary["accuracy"] is summary["cross_entropy"] is None
     assert summary["num_without_prediction"] == 1
-
-
-def test_top_confusions_are_ordered_and_never_empty_pairs():
-    matrix = np.array([[9, 2, 0], [5, 9, 2], [0, 0, 9]])
-    expected = [(1, 0, 5, 5 / 9), (0, 1, 2, 2 / 9), (1, 2, 2, 2 / 9)]
-    assert classification.top_confusions(matrix, 5) == expected
-    assert classification.top_confusions(matrix, 1) == expected[:1]
-    both = [(0, 1, 7, 7 / 9), (1, 2, 2, 2 / 9)]
-    assert classification.top_confusions(matrix, both_ways=True) == both
-    assert classification.top_confusions(np.diag([3, 4])) == []
-
-
-def test_examples_of_one_confusion_come_the_surest_first():
-    logits = np.array([[0, 1], [0, 9], [5, 0], [0, 4], [0, 7]], np.float32)
-    labels = np.array([0, 0, 0, 0, 1], np.int32)
-    found = classification.examples_of_confusion(logits, labels, 0, 1)
-    assert found.tolist() == [1, 3, 0]
-    assert classification.examples_of_confusion(logits, labels, 1, 0).tolist() == []
 
 
 def test_confidence_is_the_probability_of_the_predicted_class():
@@ -147,16 +129,6 @@ def test_summary_is_strict_json_and_complete():
     least = summary["worst_class_by_accuracy"]
     recalls = {name: c["recall"] for name, c in summary["per_class"].items()}
     assert least["accuracy"] == recalls[least["name"]] == min(recalls.values())
-    top = summary["top_confusions"][0]
-    row, column = (ord(top[key]) - ord("a") for key in ("true", "predicted"))
-    matrix = np.array(summary["confusion_matrix"])
-    num_errors = matrix.sum() - matrix.trace()
-    assert matrix[row, column] == top["count"]
-    assert top["fraction_of_errors"] == top["count"] / num_errors
-    both = summary["top_confused_pairs"][0]
-    row, column = (ord(both[key]) - ord("a") for key in ("first", "second"))
-    assert matrix[row, column] + matrix[column, row] == both["count"]
-    assert both["fraction_of_errors"] == both["count"] / num_errors
 
 
 def test_metrics_never_import_jax():

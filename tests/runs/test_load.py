@@ -174,10 +174,11 @@ def test_the_evaluate_command(copied_run, tiny_run, capsys):
     [
         (["--split=tset"], 'did you mean "test"'),
         (["--checkpoint=17"], "17"),
-        (["--config.data.sorce=digits"], "data.source"),
-        (["--wrokdir=x"], "--workdir"),
-        (["--config.model.depth=3"], r"model\.depth belongs to the trained run"),
-        (["--config.data.split_seed=1"], r"split_seed belongs"),
+        (["--data_sorce=digits"], '"--data_source"'),
+        (["--config.data.dir=x"], '"--data_dir"'),
+        (["--eval_batch_size=0"], "eval_batch_size is 0"),
+        (["--wrokdir=x"], '"--workdir"'),
+        (["--config.model.depth=3"], "of a trained run's settings only --data_source"),
     ],
 )
 def test_mistakes_on_evaluates_command_line(copied_run, arguments, words):

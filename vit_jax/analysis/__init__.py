@@ -3,11 +3,11 @@
 evaluate.py   scores of a split (scored.py: its logits; cost.py: parameters, FLOPs,
               latency; run_data.py: the data of the run); report.py, page.py: figures,
               tables, one HTML page
-compare.py    several runs in numbers; compare_files.py: their tables and figures;
+compare.py    tables and figures of several runs; entries.py: these runs in numbers;
               tables.py: Markdown and CSV
 predict.py    predictions for image files
-explain.py    heat maps and their faithfulness
-explore.py    what data look like
+explain.py    heat maps and their faithfulness; architecture.py: the network, drawn
+explore.py    statistics of a dataset, and its augmented images
 
 Imports `training`, `interpret` and the rooms below them.
 """

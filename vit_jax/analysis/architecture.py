@@ -1,4 +1,4 @@
-"""The network of a config or of a run, drawn."""
+"""Draws the network of a config or of a run."""
 
 import argparse
 import pathlib
@@ -22,8 +22,8 @@ def choose_network(
     """(name, config, image shape, number of classes) of what the options name.
 
     Raises:
-      UserError: not one of both, settings that are refused, or data that alone tell
-        what a model takes.
+      UserError: not exactly one of both, settings that are refused, or a dataset whose
+        shape is only known from its files.
     """
     if bool(options.config) == bool(options.workdir) or options.files:
         raise UserError(
@@ -75,7 +75,7 @@ def draw_architecture(
     )
     stem = "architecture" if options.workdir else f"architecture_{name}"
     default = RunFolder(options.workdir).figures if options.workdir else pathlib.Path()
-    folder = options.figures or default
+    folder = pathlib.Path(options.figures or default)
     make_folder(folder, "--figures")
     for suffix in ("png", "pdf"):
         print(style.save(figure, folder / f"{stem}.{suffix}"))

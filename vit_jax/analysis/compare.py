@@ -1,217 +1,272 @@
-"""Runs in numbers: each alone, grouped over seeds, and in paired tests."""
+"""Runs side by side, as files with tables and figures."""
 
-import dataclasses
-import json
 import math
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from vit_jax.analysis import evaluate, run_data
-from vit_jax.analysis.scored import Scored, Scorer
-from vit_jax.config import flatten
+from vit_jax.analysis.entries import (
+    Entry,
+    group_runs,
+    load_entry,
+    paired_tests,
+    summarize_group,
+)
+from vit_jax.analysis.tables import markdown_table, write_csv
 from vit_jax.errors import UserError
-from vit_jax.metrics import classification, paired
-from vit_jax.metrics.epochs import EpochMeans
-from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
-from vit_jax.runs.load import load_run, stored_scores
-from vit_jax.training import scoring
+from vit_jax.figures import compare as figures
+from vit_jax.figures import style
+
+# Key of a run's numbers -> heading, factor, format, and whether its bars start at 0.
+QUALITY = {
+    "accuracy": ("test accuracy (%)", 100, ".2f", False),
+    "loss": ("test loss (nats)", 1, ".4f", False),
+    "mean_auc": ("mean AUC", 1, ".4f", False),
+    "mean_f1": ("mean F1", 1, ".4f", False),
+    "worst_f1": ("worst-class F1", 1, ".4f", False),
+    "generalization_gap": ("gap, train split scored (points)", 100, ".2f", False),
+    "logged_gap": ("gap, train as logged (points)", 100, ".2f", False),
+}
+COST = {
+    "parameters_m": ("parameters (M)", 1, ".3g", True),
+    "trainable_parameters_m": ("trainable parameters (M)", 1, ".3g", True),
+    "flops_g": ("GFLOPs", 1, ".3g", True),
+    "inference_ms": ("inference (ms)", 1, ".3g", True),
+    "inference_ms_batch_128": ("inference, batch 128 (ms)", 1, ".3g", True),
+    "epoch_seconds": ("epoch time (s)", 1, ".4g", True),
+    "train_seconds": ("training (s)", 1, ".4g", True),
+    "epochs_to_90": ("epochs to ≥ 90% validation accuracy", 1, ".3g", True),
+    "epochs_to_train_accuracy": ("epochs to ≥ {goal} train accuracy", 1, ".3g", True),
+    "seconds_to_train_accuracy": ("seconds to ≥ {goal} train accuracy", 1, ".4g", True),
+}
+COLUMNS = QUALITY | COST
+_SELECTED_ON = {
+    "val": "validation split",
+    "test": "test split",
+    "nothing": "last epoch, nothing selected",
+}
+_QUALITY_NOTE = (
+    "– : not known. The gap is the generalisation gap, train accuracy minus test "
+    "accuracy. With the train split scored, the checkpoint classifies its images "
+    "without augmentation; this is known after `python -m vit_jax.evaluate "
+    "--workdir=RUN --report`. As logged, it is the mean over the training steps of the "
+    "last epoch, with dropout and augmentation."
+)
+_COST_NOTE = (
+    "GFLOPs are of one forward pass of one image; inference is the time for one image, "
+    "measured on the machine that compares. Epochs and seconds to a train accuracy go "
+    "by the mean that each epoch's training steps logged. A run that selected on the "
+    "test split has its validation accuracy from there."
+)
+_TEST_NOTE = (
+    "Test accuracy of a run minus that of the first, on the same images: bootstrap "
+    "interval over images and McNemar's exact test. They compare these trained models; "
+    "the variation of a recipe shows only over several seeds."
+)
 
 
-@dataclasses.dataclass(frozen=True)
-class Entry:
-    """One run.
-
-    Attributes:
-      name: for tables and legends.
-      model, seed: as in the config.
-      selected_on: what chose the scored checkpoint: "val" or "test" for that split, or
-        "nothing" for the weights after the last epoch.
-      recipe: equal for runs whose settings differ only in the seed.
-      records: of metrics.jsonl.
-      scored: the test split with the best checkpoint's logits.
-      worst_class: the name of the class with the lowest F1 score on it.
-      goal: the training accuracy, 0 to 1, that `numbers` counts epochs to.
-      numbers: those of `compare_files.COLUMNS`; None where unknown. Parameters are
-        in millions, operations of one forward pass in billions (1e9), milliseconds for
-        one image in batches of 1 and of 128, measured here and now. Epochs and seconds
-        to an accuracy are infinite where it was never reached.
-    """
-
-    name: str
-    model: str
-    seed: int
-    selected_on: str
-    recipe: str
-    records: list[dict[str, Any]]
-    scored: Scored
-    worst_class: str
-    goal: float
-    numbers: dict[str, float | int | None]
-
-    @property
-    def correct(self) -> np.ndarray:
-        """Whether the run is right, for each test image."""
-        predicted = classification.predicted_classes(self.scored.logits)
-        return predicted == self.scored.dataset.labels
-
-    def train_epochs(self, key: str) -> EpochMeans:
-        """`evaluate.train_epochs` of this run."""
-        return evaluate.train_epochs(self.records, key)
-
-
-def load_entry(
-    workdir: str | pathlib.Path,
-    name: str,
-    overrides: Sequence[str] = (),
+def compare(
+    workdirs: Sequence[str],
+    out: pathlib.Path,
+    moved: Mapping[str, str] | None = None,
     *,
     goal: float = 0.9,
-) -> Entry:
-    """Scores a run's best checkpoint; `overrides` are "--config.data.dir=DIR" etc.
+) -> str:
+    """Scores runs, writes tables and figures into `out`, and returns the Markdown.
+
+    Args:
+      workdirs: the runs' folders.
+      out: the folder to write to.
+      moved: see `run_data.load_splits`; it holds for all runs.
+      goal: the training accuracy, 0 to 1, that epochs and seconds are counted to.
 
     Raises:
-      UserError: no run there, or its data cannot be read.
+      UserError: fewer than two runs, or one given twice; and as `write_comparison`.
     """
-    run = load_run(workdir)
-    folder = RunFolder(workdir)
-    config, splits = run_data.load_splits(run, overrides)
-    test = splits["test"]
-    score = Scorer(run, config.eval_batch_size)
-    scored = score(test)
-    ignored = {"seed", *FREE_SETTINGS}
-    recipe = {k: v for k, v in flatten(run.config) if k not in ignored}
-    records = folder.read_metrics()
-    results = folder.read("results") if folder.has("results") else {}
-    stored = stored_scores(results, run.step).get("test", {})
-    scores = scoring.describe_scores(scored.logits, test)
-    cost = score.describe_cost(test)
-    gap = evaluate.logged_train_accuracy(records) - scored.accuracy
-    return Entry(
-        name=name,
-        model=config.model.name,
-        seed=config.seed,
-        selected_on=config.data.select_on,
-        recipe=json.dumps(recipe, sort_keys=True),
-        records=records,
-        scored=scored,
-        worst_class=scores["worst_class"]["name"],
-        goal=goal,
-        numbers={
-            **_describe_scores(scores),
-            "generalization_gap": stored.get("generalization_gap"),
-            "logged_gap": None if math.isnan(gap) else gap,
-            **_describe_cost(cost),
-            "trainable_parameters_m": (
-                results.get("num_trainable_params", cost["num_params"]) / 1e6
-            ),
-            **_describe_training(records, goal),
-        },
+    entries = [
+        load_entry(workdir, name, moved, goal=goal)
+        for workdir, name in zip(workdirs, name_runs(workdirs), strict=True)
+    ]
+    return write_comparison(entries, out)
+
+
+def name_runs(workdirs: Sequence[str]) -> list[str]:
+    """The folders' own names, or their paths if two share a name.
+
+    Raises:
+      UserError: there are fewer than two, or one is given twice.
+    """
+    paths = [pathlib.Path(workdir).resolve() for workdir in workdirs]
+    if len(paths) < 2 or len(set(paths)) < len(paths):
+        raise UserError(
+            f"{len(paths)} run folders are given, {len(set(paths))} of them different, "
+            "but a comparison needs at least two, each given once."
+        )
+    names = [path.name for path in paths]
+    return names if len(set(names)) == len(names) else list(workdirs)
+
+
+def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:
+    """Writes the tables and figures into `out` and returns the Markdown.
+
+    Raises:
+      UserError: the runs are of different datasets, or `out` cannot be written to.
+    """
+    tests = paired_tests(entries)
+    groups = group_runs(entries)
+    parts = ["# Comparison", _quality_table(groups), _QUALITY_NOTE]
+    parts += ["## Cost and training", _cost_table(groups), _COST_NOTE]
+    parts += ["## Paired tests", paired_table(tests), _TEST_NOTE]
+    markdown = "\n\n".join(parts)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "comparison.md").write_text(markdown + "\n", encoding="utf-8")
+        write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
+        write_csv(out / "paired.csv", tests)
+        style.save(draw_comparison(groups), out / "comparison.png")
+        style.save(draw_curves(entries), out / "curves.png")
+        style.save(draw_accuracy_over_time(groups), out / "accuracy_over_time.png")
+    except OSError as error:
+        raise UserError(
+            f"{out} cannot be written to ({error.strerror}); give another --out."
+        ) from None
+    return markdown
+
+
+def _group_name(group: Sequence[Entry]) -> str:
+    return group[0].name + (f" (+{len(group) - 1})" if len(group) > 1 else "")
+
+
+def _heading(key: str, goal: float) -> str:
+    return COLUMNS[key][0].format(goal=f"{100 * goal:g}%")
+
+
+def _quality_table(groups: Sequence[Sequence[Entry]]) -> str:
+    goal = groups[0][0].goal
+    head = ["run", "model", "seeds", "selected on"]
+    rows = []
+    for group in groups:
+        cells = {key: format_number(group, key) for key in QUALITY}
+        cells["worst_f1"] += f" ({_worst_classes(group)})"
+        seeds = ", ".join(str(entry.seed) for entry in group)
+        selected = {_SELECTED_ON.get(e.selected_on, e.selected_on) for e in group}
+        first = [_group_name(group), group[0].model, seeds, ", ".join(sorted(selected))]
+        rows.append([*first, *cells.values()])
+    return markdown_table([*head, *(_heading(key, goal) for key in QUALITY)], rows)
+
+
+def _cost_table(groups: Sequence[Sequence[Entry]]) -> str:
+    head = ["run", *(_heading(key, groups[0][0].goal) for key in COST)]
+    rows = [[_group_name(g), *(format_number(g, key) for key in COST)] for g in groups]
+    return markdown_table(head, rows)
+
+
+def _worst_classes(group: Sequence[Entry]) -> str:
+    """The class with the lowest F1 score; of several seeds all that differ."""
+    return ", ".join(dict.fromkeys(entry.worst_class for entry in group))
+
+
+def format_number(group: Sequence[Entry], key: str) -> str:
+    """A number of a group of runs, as mean ± standard deviation over its seeds."""
+    _, factor, form, _ = COLUMNS[key]
+    number = summarize_group(group)[key]
+    mean, std = (factor * value for value in number)
+    never = sum(entry.numbers[key] == math.inf for entry in group)
+    if never:
+        some = f" in {never} of {len(group)}" if never < len(group) else ""
+        return f"never{some}"
+    if math.isnan(mean):
+        return "–"
+    # Parameters and operations are the same for every seed.
+    return f"{mean:{form}} ± {std:.2g}" if std > 0 else f"{mean:{form}}"
+
+
+def paired_table(tests: Sequence[Mapping[str, Any]]) -> str:
+    """The result of `paired_tests` as a Markdown table."""
+    head = ["run", "against", "difference (points)", "95% interval"]
+    head += ["only run right", "only other right", "McNemar p"]
+    rows = [
+        [
+            row["run"],
+            row["against"],
+            f"{100 * row['difference']:+.2f}",
+            f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}",
+            str(row["only_run"]),
+            str(row["only_against"]),
+            # Below what a float64 holds.
+            f"{row['p_value']:.3g}" if row["p_value"] else "< 1e-300",
+        ]
+        for row in tests
+    ]
+    return markdown_table(head, rows)
+
+
+def _flat_row(entry: Entry) -> dict[str, Any]:
+    return {
+        "run": entry.name,
+        "model": entry.model,
+        "seed": entry.seed,
+        **entry.numbers,
+        "worst_class": entry.worst_class,
+        "train_accuracy_goal": entry.goal,
+        "selected_on": entry.selected_on,
+    }
+
+
+def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
+    """Each quantity of the tables that some run has, with its variation over seeds."""
+    numbers = {_group_name(g): summarize_group(g) for g in groups}
+    goal = groups[0][0].goal
+    panels = {}
+    for key, (_, factor, _, _) in COLUMNS.items():
+        values = {
+            name: (factor * one[key][0], factor * one[key][1])
+            for name, one in numbers.items()
+        }
+        if not all(math.isnan(mean) for mean, _ in values.values()):
+            panels[_heading(key, goal)] = values
+    worst = {_group_name(group): _worst_classes(group) for group in groups}
+    return figures.comparison_panels(
+        panels,
+        from_zero=[_heading(key, goal) for key in COLUMNS if COLUMNS[key][3]],
+        notes={_heading("worst_f1", goal): worst},
+        title="Comparison"
+        + ", mean ± standard deviation over seeds" * (len(max(groups, key=len)) > 1),
     )
 
 
-def _describe_scores(scores: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "accuracy": scores["accuracy"],
-        "loss": scores["loss"],
-        "mean_auc": scores["macro"]["auc"],
-        "mean_f1": scores["macro"]["f1"],
-        "worst_f1": scores["worst_class"]["f1"],
-    }
+def _validation_curve(
+    entry: Entry, x: str, y: str = "accuracy"
+) -> tuple[np.ndarray, np.ndarray]:
+    """`x` and `y` of a run's evaluations; NaN where a value was not finite."""
+    records = [r for r in entry.records if r["split"] == "val"]
+    return tuple(np.array([r[key] for r in records], float) for key in (x, y))
 
 
-def _describe_cost(cost: Mapping[str, Any]) -> dict[str, float]:
-    latency = cost["latency"]
-    return {
-        "parameters_m": cost["num_params"] / 1e6,
-        "flops_g": cost["flops"] / 1e9,
-        "inference_ms": latency["batch_1"]["milliseconds_per_image"],
-        "inference_ms_batch_128": latency["batch_128"]["milliseconds_per_image"],
-    }
+def draw_curves(entries: Sequence[Entry]) -> Figure:
+    """Loss and accuracy of each run by epoch, in training and on validation."""
+    curves = {}
+    for key in ("loss", "accuracy"):
+        means = {entry.name: entry.train_epochs(key) for entry in entries}
+        curves[key] = {
+            "train, as logged": {
+                name: (mean.epochs, mean.values) for name, mean in means.items()
+            },
+            "validation": {
+                entry.name: _validation_curve(entry, "epoch", key) for entry in entries
+            },
+        }
+    return figures.training_curves(curves["loss"], curves["accuracy"])
 
 
-def _describe_training(
-    records: Sequence[Mapping[str, Any]], goal: float
-) -> dict[str, Any]:
-    """epoch_seconds (mean), train_seconds and what it took to reach accuracies."""
-    val = [r for r in records if r["split"] == "val"]
-    # None is a NaN, from logits that were not finite.
-    good = [r["epoch"] for r in val if (r["accuracy"] or 0) >= 0.9]
-    reached = evaluate.train_epochs(records, "accuracy").first_reaching(goal)
-    epochs, seconds = (None if math.isnan(x) else x for x in reached)
-    last = records[-1] if records else {"epoch": 0, "seconds": None}
-    return {
-        "epoch_seconds": last["seconds"] / last["epoch"] if last["epoch"] else None,
-        "train_seconds": last["seconds"],
-        "epochs_to_90": (good[0] if good else math.inf) if val else None,
-        "epochs_to_train_accuracy": epochs,
-        "seconds_to_train_accuracy": seconds,
-    }
-
-
-def group_runs(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Runs that differ only in the seed, together; in the order of their first run."""
-    groups: dict[str, list[Entry]] = {}
-    for entry in entries:
-        groups.setdefault(entry.recipe, []).append(entry)
-    return list(groups.values())
-
-
-def summarize_group(group: Sequence[Entry]) -> dict[str, tuple[float, float]]:
-    """Number -> (mean, standard deviation); NaN where a run does not have the number.
-
-    The mean of an accuracy that no run of the group ever reached is infinite; of one
-    that some reached it is NaN. The deviation of one run is NaN.
-    """
-    return {
-        key: _mean_and_std([e.numbers[key] for e in group]) for key in group[0].numbers
-    }
-
-
-def _mean_and_std(values: Sequence[float | None]) -> tuple[float, float]:
-    numbers = [math.nan if value is None else value for value in values]
-    if math.inf in numbers:
-        # A mean of those alone that got there would flatter.
-        return (math.inf if set(numbers) == {math.inf} else math.nan), math.nan
-    return paired.mean_and_std(numbers)
-
-
-def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Each run but the first against the first, on the same test images.
-
-    Returns:
-      run, against, difference (accuracy of `run` minus that of `against`), low, high
-      (95% bootstrap interval), only_run, only_against (images that one alone gets
-      right), p_value (McNemar's exact test).
-
-    Raises:
-      UserError: a run was trained on another dataset than the first.
-    """
-    first, *others = entries
-    rows = []
-    for other in others:
-        here, there = first.scored.dataset, other.scored.dataset
-        same = np.array_equal(here.images, there.images) and np.array_equal(
-            here.labels, there.labels
-        )
-        if not same or here.class_names != there.class_names:
-            raise UserError(
-                f"{first.name} and {other.name} have different test splits, but runs "
-                "are compared image by image; give runs of one dataset."
-            )
-        difference = paired.bootstrap_difference(other.correct, first.correct)
-        mcnemar = paired.mcnemar(other.correct, first.correct)
-        rows.append(
-            {
-                "run": other.name,
-                "against": first.name,
-                "difference": difference.estimate,
-                "low": difference.low,
-                "high": difference.high,
-                "only_run": mcnemar.only_a,
-                "only_against": mcnemar.only_b,
-                "p_value": mcnemar.p_value,
-            }
-        )
-    return rows
+def draw_accuracy_over_time(groups: Sequence[Sequence[Entry]]) -> Figure:
+    """Validation accuracy by seconds of training, seeds of a recipe in one colour."""
+    return figures.accuracy_over_time(
+        {
+            group[0].name: [_validation_curve(e, "seconds") for e in group]
+            for group in groups
+        }
+    )

@@ -1,8 +1,7 @@
-"""Scores of a split: computed, stored in the run, written out."""
+"""Scores of a split: computed, stored in the run's folder, and printed."""
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,8 @@ import numpy as np
 from scipy.special import log_softmax
 
 from vit_jax import data
-from vit_jax.analysis import page, report
+from vit_jax.analysis import report
+from vit_jax.analysis.run_data import choose_split, load_splits
 from vit_jax.analysis.scored import NUM_LISTED, Scored, Scorer
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError, did_you_mean
@@ -18,7 +18,56 @@ from vit_jax.metrics import calibration, classification, human
 from vit_jax.metrics.epochs import EpochMeans, epoch_means
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import Run, stored_scores
-from vit_jax.training import curves
+from vit_jax.training import scoring
+
+
+def evaluate(
+    run: Run,
+    split: str = "test",
+    moved: Mapping[str, str] | None = None,
+    *,
+    with_report: bool = False,
+    human_labels: str | None = None,
+    confusions: Sequence[str] = (),
+    mirrored: bool = False,
+) -> None:
+    """Scores a split, adds the scores to the run's results.json, and prints them.
+
+    Args:
+      run: to score.
+      split: its name.
+      moved: see `load_splits`.
+      with_report: whether to write the report, too.
+      human_labels: file with CIFAR-10H counts, for the report.
+      confusions: pairs of classes such as "cat,dog" whose images the report shows.
+      mirrored: whether to score the mean with the mirror images, too.
+
+    Raises:
+      UserError: no such split or class, or data or counts that cannot be read.
+    """
+    pairs = [parse_confusion(text, run.class_names) for text in confusions]
+    config, splits = load_splits(run, moved)
+    dataset = choose_split(splits, split)
+    counts = None
+    if human_labels:
+        shape = (len(dataset), dataset.num_classes)
+        counts = human.load_counts(human_labels, shape)
+    score = Scorer(run, config.eval_batch_size)
+    scored = {split: score(dataset)}
+    if with_report and split == "test" and "subset_test" in splits:
+        scored["subset_test"] = score(splits["subset_test"])
+    scores = {
+        name: scoring.describe_scores(one.logits, one.dataset)
+        for name, one in scored.items()
+    }
+    if mirrored:
+        scores[split]["mirrored"] = describe_mean(scored[split], score(mirror(dataset)))
+    if with_report:
+        scores[split] |= _scores_of_report(run, scored[split], splits, score, counts)
+    _add_to_results(RunFolder(run.workdir), run.step, scores)
+    print(to_text(scores[split]))
+    if with_report:
+        report.write_report(run, scored, scores, counts, pairs)
 
 
 def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
@@ -44,29 +93,25 @@ def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
     return class_names.index(names[0]), class_names.index(names[1])
 
 
-def _read_results(folder: RunFolder) -> dict[str, Any]:
-    return folder.read("results") if folder.has("results") else {}
-
-
-def add_to_results(
+def _add_to_results(
     folder: RunFolder, step: int, scores: dict[str, dict[str, Any]]
 ) -> None:
-    """Replaces what was scored, and keeps what was not: a report's numbers."""
-    results = _read_results(folder)
+    """Replaces the numbers that were computed, and keeps a report's other numbers."""
+    results = folder.read_results()
     place = stored_scores(results, step)
     for split, new in scores.items():
         place[split] = {**(place.get(split) or {}), **new}
     folder.write("results", results)
 
 
-def report_scores(
+def _scores_of_report(
     run: Run,
     scored: Scored,
     splits: dict[str, data.Dataset],
     score: Scorer,
     counts: np.ndarray | None,
 ) -> dict[str, Any]:
-    """The scores that only a report has: they need other splits, a clock or people."""
+    """The scores of a report: from other splits, latency, and people's labels."""
     records = RunFolder(run.workdir).read_metrics()
     others = {
         name: scored if splits[name] is scored.dataset else score(splits[name])
@@ -82,59 +127,11 @@ def report_scores(
     return scores
 
 
-def report_folder(folder: RunFolder, step: int, split: str) -> pathlib.Path:
-    """The run's own only for what it is judged by."""
-    if split == "test" and step == _read_results(folder).get("best_step"):
-        return folder.path
-    return folder.path / "reports" / f"{split}-{step}"
-
-
-def write_report(
-    run: Run,
-    scored: dict[str, Scored],
-    scores: dict[str, dict[str, Any]],
-    counts: np.ndarray | None,
-    confusions: Sequence[tuple[int, int]],
-) -> None:
-    """A report of the first split in `scored`; the other one is subset_test.
-
-    `confusions` are pairs of a true and a predicted class to show the images of.
-    """
-    split, *others = scored
-    records = RunFolder(run.workdir).read_metrics()
-    figures = curves.draw_history(records, run.workdir.name)
-    figures |= report.draw_figures(scored[split], scores[split], split)
-    if others:
-        figures |= report.draw_subset_test(*scored.values())
-    if counts is not None:
-        figures["disagreements_with_people"] = report.draw_people(scored[split], counts)
-    for true, predicted in confusions:
-        gallery = report.draw_confusion(scored[split], true, predicted)
-        if not gallery:
-            names = run.class_names
-            print(f"no image of {names[true]} is predicted as {names[predicted]}")
-        figures |= gallery
-    folder = report_folder(RunFolder(run.workdir), run.step, split)
-    for path in (folder / "figures").glob("*.png"):
-        # Of an earlier report, and no longer true.
-        if report.is_optional(path.stem) and path.stem not in figures:
-            path.unlink()
-    path = page.write_report(
-        folder,
-        title=f"{run.workdir.name}: {split} split, step {run.step:,}",
-        scores={**scores[split], **{name: scores[name] for name in others}},
-        config=run.config.to_dict(),
-        figures=figures,
-        tables=report.make_tables(records, scored[split]),
-    )
-    print(f"report: {path}")
-
-
 def train_epochs(records: Sequence[Mapping[str, Any]], key: str) -> EpochMeans:
     """Means by epoch of what the training steps logged as `key` in metrics.jsonl.
 
-    The batches are augmented, dropout is on, and the parameters change meanwhile. NaN
-    where a value was not finite, which the records hold as None.
+    They are of augmented batches, with dropout, while the parameters change. A value
+    that was not finite, which the records hold as None, is NaN.
     """
     logged = [record for record in records if record["split"] == "train"]
     columns = ([r[k] for r in logged] for k in ("step", "epoch", "seconds", key))
@@ -163,7 +160,7 @@ def compare_splits(
     Returns:
       calibration: {"before", "after"} temperature scaling fitted on `val` (None: there
         is none, and the temperature stays 1), and "fitted_on_itself": whether that is
-        this very split, which flatters "after";
+        this very split, which makes "after" optimistic;
       train_accuracy: without augmentation;
       generalization_gap: train_accuracy minus this split's;
       train_accuracy_logged: of the run's last epoch, see `logged_train_accuracy`;
@@ -187,7 +184,7 @@ def compare_splits(
             "after": after,
             "fitted_on_itself": val is not None and val.dataset is scored.dataset,
         },
-        **{key: None if math.isnan(x) else x for key, x in accuracies.items()},
+        **classification.defined(accuracies),
     }
 
 
@@ -216,7 +213,7 @@ def compare_with_people(scored: Scored, counts: np.ndarray) -> dict[str, Any]:
 
 
 def mirror(dataset: Dataset) -> Dataset:
-    """Every image with left and right exchanged."""
+    """The dataset with left and right of every image exchanged."""
     return dataclasses.replace(
         dataset, images=np.ascontiguousarray(dataset.images[:, :, ::-1])
     )
@@ -226,14 +223,13 @@ def describe_mean(first: Scored, second: Scored) -> dict[str, float | None]:
     """accuracy and loss of the mean of two probabilities, such as an image's and its
     mirror image's.
 
-    Two forward passes, so not to be compared with the score of one.
+    It takes two forward passes, so it does not compare with the score of one.
     """
     both = np.stack([first.logits, second.logits]).astype(np.float64)
     # Log-probabilities are logits, too.
     mean = Scored(first.dataset, np.logaddexp(*log_softmax(both, axis=-1)))
     loss = classification.cross_entropy(mean.logits, mean.dataset.labels)
-    scores = {"accuracy": mean.accuracy, "loss": loss}
-    return {key: None if math.isnan(x) else x for key, x in scores.items()}
+    return classification.defined({"accuracy": mean.accuracy, "loss": loss})
 
 
 def to_text(scores: Mapping[str, Any]) -> str:

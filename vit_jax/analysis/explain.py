@@ -1,25 +1,36 @@
 """Heat maps of what a model looks at, their faithfulness, and the figures of both."""
 
+import argparse
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 from matplotlib.figure import Figure
 
+from vit_jax.analysis.report import report_folder
+from vit_jax.analysis.run_data import MAX_IMAGES, read_split
 from vit_jax.errors import UserError
 from vit_jax.figures import attention as attention_figures
-from vit_jax.figures import embedding
+from vit_jax.figures import embedding, style
 from vit_jax.figures import feature_maps as feature_map_figures
-from vit_jax.interpret import attention, faithfulness, gradcam, relevance, weights
+from vit_jax.interpret import (
+    attention,
+    faithfulness,
+    gradcam,
+    inputs,
+    relevance,
+    weights,
+)
 from vit_jax.models import ViT
-from vit_jax.runs.load import Run
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import Run, load_run
 
 Maps = dict[str, Float[np.ndarray, "n rows columns"]]
 Images = UInt8[np.ndarray, "n height width channels"]
 
-# Rows of a figure.
+# Number of images in a figure, one in each row.
 SHOWN_IMAGES = 6
 
 
@@ -80,8 +91,8 @@ def explain_vit(
 ) -> tuple[Maps, dict[str, Figure]]:
     """Heat maps, and the figures that only a ViT has, by file name.
 
-    `picture` and `caption` are those of the first image, the only one whose heads are
-    shown, and `map_options` are those of `vit_maps`.
+    `picture` and `caption` are of the first image, the only one whose heads are shown.
+    `map_options` are those of `vit_maps`.
     """
     seen = attention.read_attention(run, images)
     maps = vit_maps(run, seen, images, classes, **map_options)
@@ -118,7 +129,7 @@ def explain_resnet(
     return maps, {"feature_maps": feature_map_figures.feature_maps(images[0], early)}
 
 
-def explain(
+def explain_images(
     run: Run,
     images: Images,
     captions: Sequence[str],
@@ -161,7 +172,7 @@ def explain(
         title="What the model looks at",
     )
     figures["faithfulness"] = attention_figures.deletion_insertion(
-        next(iter(curves.values())).share,
+        next(iter(curves.values())).fraction,
         {k: faithfulness.mean_and_error(one.deletion) for k, one in curves.items()},
         {k: faithfulness.mean_and_error(one.insertion) for k, one in curves.items()},
         title=f"Does the model use what the map marks? ({len(images)} images)",
@@ -171,3 +182,74 @@ def explain(
         title="Principal components of the first layer's filters",
     )
     return scores, figures
+
+
+def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
+    """Explains a run's predictions for images: draws, scores, stores and prints.
+
+    Args:
+      options: the flags of the command.
+      moved: see `run_data.load_splits`.
+
+    Returns:
+      1 if a file was skipped, else 0.
+
+    Raises:
+      UserError: too few or too many images, or options that do not fit the model.
+    """
+    if not 0 <= options.discard_ratio < 1:
+        raise UserError(
+            f"--discard_ratio is {options.discard_ratio:g}, but must be at least 0 and "
+            "below 1."
+        )
+    run = load_run(options.workdir, options.checkpoint)
+    wanted = inputs.find_images(options.files)
+    if wanted:
+        files, images = inputs.read_images(wanted, run.image_shape)
+        captions = [style.shorten(file.name, 22) for file in files]
+        pictures = [inputs.read_photo(file) for file in files[:SHOWN_IMAGES]]
+    else:
+        captions, images = read_split(run, options.split, options.indices, moved)
+        pictures = None
+    if not 0 < len(images) <= MAX_IMAGES:
+        raise UserError(
+            f"There are {len(images)} images to explain; give 1 to {MAX_IMAGES}."
+        )
+    split = "files" if wanted else options.split
+    folder = RunFolder(report_folder(RunFolder(run.workdir), run.step, split))
+    folder.create()
+    names = ("block", "head", "head_fusion", "discard_ratio")
+    map_options = {name: getattr(options, name) for name in names}
+    scores, figures = explain_images(run, images, captions, pictures, **map_options)
+    for name, figure in figures.items():
+        print(style.save(figure, folder.figures / f"{name}.png"))
+    folder.write(
+        "explain",
+        {"step": run.step, "num_images": len(images), "faithfulness": scores},
+    )
+    print(to_text(scores, len(images)))
+    return int(len(images) < len(wanted))
+
+
+def to_text(scores: Mapping[str, Mapping[str, float]], num_images: int) -> str:
+    """Areas under the curves in lines for a terminal.
+
+    The difference to the random maps stands in brackets.
+    """
+    width = max(map(len, scores))
+    lines = [
+        f"Faithfulness on {num_images} image(s): area under the curve (minus that of",
+        "random maps on the same images, ± standard error)",
+        f"  {'':<{width}}  {'deletion (low is good)':<25}  insertion (high is good)",
+    ]
+    for name, score in scores.items():
+        cells = []
+        for key in ("deletion", "insertion"):
+            cell = f"{score[key]:.3f}"
+            if not name.startswith("random"):
+                difference = score[f"{key}_minus_random"]
+                error = score[f"{key}_minus_random_error"]
+                cell += f" ({difference:+.3f} ± {error:.3f})"
+            cells.append(cell)
+        lines.append(f"  {name:<{width}}  {cells[0]:<25}  {cells[1]}")
+    return "\n".join(lines)

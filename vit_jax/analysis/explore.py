@@ -1,29 +1,30 @@
-"""What a config's data hold and what training makes of them, in numbers and figures."""
+"""Statistics and figures of a config's data, and of what training makes of them."""
 
+import json
 import math
+import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 from matplotlib.figure import Figure
 from ml_collections import ConfigDict
 
-from vit_jax import augment, data, models
+from vit_jax import data, models
+from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.figures import dataset as dataset_figures
-from vit_jax.figures import embedding, images
+from vit_jax.figures import embedding, images, style
 from vit_jax.interpret.features import embed, pooled_features
 from vit_jax.metrics import distances, duplicates, pixels
+from vit_jax.runs.disks import make_folder
 from vit_jax.runs.load import load_run
-from vit_jax.training.experiment import make_plan
 
 Splits = Mapping[str, data.Dataset]
 
-# Side of the patches that are drawn where the model has none, in pixels.
+# Side in pixels of the patches that are drawn for a model without patches.
 _PATCH_PIXELS = 4
-# Rows of a figure that can still be read.
+# Limits on the rows and cells of a figure that remain legible.
 _SHOWN_CLASSES = 20
 _SHOWN_PAIRS = 16
 
@@ -31,7 +32,7 @@ _SHOWN_PAIRS = 16
 def class_samples(
     dataset: data.Dataset, rng: np.random.Generator, num_samples: int = 10
 ) -> tuple[UInt8[np.ndarray, "k samples h w c"], list[str]]:
-    """Equally many random images of each of the first classes; the classes' names."""
+    """Random images of the first classes, equally many of each, and the class names."""
     counts = dataset.count_classes()
     shown = np.flatnonzero(counts)[:_SHOWN_CLASSES]
     num_samples = min(num_samples, int(counts[shown].min()))
@@ -40,62 +41,6 @@ def class_samples(
         for label in shown
     ]
     return dataset.images[np.stack(drawn)], [dataset.class_names[i] for i in shown]
-
-
-def augmented_views(
-    config: ConfigDict,
-    dataset: data.Dataset,
-    indices: np.ndarray,
-    num_views: int = 8,
-) -> UInt8[np.ndarray, "n views h w c"]:
-    """What training sees of some images at its start, mixed with each other.
-
-    Args:
-      config: complete settings.
-      dataset: the training split.
-      indices: of the images in it.
-      num_views: one for each pass over the data, from the first.
-    """
-    mean, std = data.normalization(config.data, dataset)
-    view = jax.jit(
-        augment.make_augment(
-            config.augment,
-            mean=mean,
-            std=std,
-            num_classes=dataset.num_classes,
-            mix_until_step=make_plan(config, len(dataset)).mix_until,
-            seed=config.seed,
-        )
-    )
-    chosen = dataset.select(indices)
-    views = []
-    for epoch in range(num_views):
-        normalized, _ = view(
-            jax.random.key(epoch),
-            jnp.asarray(chosen.images),
-            jnp.asarray(chosen.labels),
-            step=jnp.int32(0),
-            epochs=jnp.full(len(indices), epoch, jnp.int32),
-            indices=jnp.asarray(indices, jnp.int32),
-        )
-        views.append(np.asarray(normalized) * np.float32(std) + np.float32(mean))
-    return (255 * np.stack(views, axis=1)).round().clip(0, 255).astype(np.uint8)
-
-
-def describe_augmentation(config: ConfigDict, num_examples: int) -> str:
-    """The parts that are on at the start of training, in a line."""
-    config_augment = config.augment
-    parts = [
-        f"{part} {config_augment[part]}"
-        for part in ("crop", "flip", "policy")
-        if config_augment[part] != "none"
-    ]
-    if config_augment.erase_prob:
-        parts.append("erasing")
-    if config_augment.mix_prob and make_plan(config, num_examples).mix_until:
-        parts += ["MixUp"] * bool(config_augment.mixup_alpha)
-        parts += ["CutMix"] * bool(config_augment.cutmix_alpha)
-    return "Augmentation: " + (", ".join(parts) or "none")
 
 
 def compare_splits(
@@ -186,7 +131,7 @@ def draw_spaces(
       Of each space, such as "raw pixels" and "t-SNE plane of raw pixels": within,
       between, num_examples (see `distances.ClassDistances`) and ratio, None where there
       is no such pair; and a figure of the planes. Distances in a plane are in t-SNE's
-      own unit, which changes with the number of images: only planes of equally many
+      own unit, which depends on the number of images, so only planes of equally many
       images can be compared.
     """
     raw = dataset.images.reshape(len(dataset), -1).astype(np.float32) / 255
@@ -223,15 +168,20 @@ def _caption(apart: distances.ClassDistances) -> str:
 
 
 def explore(
-    config: ConfigDict, *, run_folder: str | None, tsne_images: int
-) -> tuple[dict[str, Any], dict[str, Figure]]:
-    """Numbers, and figures by file name, of a config's data.
+    config: ConfigDict, out: pathlib.Path, *, run_folder: str | None, tsne_images: int
+) -> None:
+    """Writes figures and summary.json of a config's data, and prints the summary.
 
     Args:
       config: complete settings.
+      out: the folder to write to.
       run_folder: of a run on such images, for its features, or None.
-      tsne_images: how many images of the test split are placed, at most.
+      tsne_images: limit on the images of the test split that t-SNE shows.
+
+    Raises:
+      UserError: the folder cannot be written to, or the data cannot be read.
     """
+    make_folder(out, "--out")
     splits = data.load(config.data)
     train, test = splits["train"], splits["test"]
     rng = np.random.default_rng(0)
@@ -245,4 +195,34 @@ def explore(
     sample = test.select(np.sort(rng.permutation(len(test))[:tsne_images]))
     summary["distances"], figures["tsne"] = draw_spaces(sample, run_folder)
     summary["duplicates"], pairs = compare_splits(splits)
-    return summary, figures | pairs
+    for name, figure in (figures | pairs).items():
+        print(style.save(figure, out / f"{name}.png"))
+    text = json.dumps(summary, indent=2) + "\n"
+    (out / "summary.json").write_text(text, encoding="utf-8")
+    print(to_text(summary))
+
+
+def to_text(summary: Mapping[str, Any]) -> str:
+    """The numbers of a summary in lines for a terminal."""
+    lines = [
+        f"{name}: {sum(counts):,} images, {min(counts):,} to {max(counts):,} of "
+        f"each of {len(counts)} classes"
+        for name, counts in summary["class_counts"].items()
+    ]
+    for part in ("mean", "std"):
+        used, own = (
+            ", ".join(f"{x:.4f}" for x in summary[f"{source}_{part}"])
+            for source in ("config", "train")
+        )
+        lines.append(f"{part} of each channel: {used} in the config, {own} in the data")
+    lines += [
+        f"distance in {name}: {one['within']:.4g} within classes, "
+        f"{one['between']:.4g} between, ratio {one['ratio']:.3f}"
+        for name, one in summary["distances"].items()
+        if one["ratio"] is not None
+    ]
+    lines += [
+        f"images of {name}: {one['exact']} exactly, {one['near']} nearly"
+        for name, one in summary["duplicates"].items()
+    ]
+    return "\n".join(lines)

@@ -1,8 +1,9 @@
-"""A report as files: CSV tables, PNG figures, one page that holds everything."""
+"""A report as files: CSV tables, PNG figures, and one page that contains all."""
 
 import base64
 import csv
 import json
+import math
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,13 +11,21 @@ from typing import Any
 import jinja2
 from matplotlib.figure import Figure
 
+from vit_jax.analysis.scored import Scored
 from vit_jax.config import flatten
 from vit_jax.figures import style
+from vit_jax.metrics import calibration, roc
+from vit_jax.training.curves import TIMINGS
 
 Rows = Iterable[Iterable[Any]]
 
+_HISTORY = (
+    "step", "epoch", "split", "loss", "accuracy", "weighted_accuracy", "learning_rate",
+    *TIMINGS,
+)  # fmt: skip
 
-def write_report(
+
+def write_page(
     folder: pathlib.Path,
     *,
     title: str,
@@ -86,6 +95,45 @@ def _score_tables(scores: Mapping[str, Any]) -> dict[str, Rows]:
             *(row.values() for row in scores["top_confused_pairs"]),
         ],
     }
+
+
+def make_tables(
+    records: Sequence[Mapping[str, Any]], scored: Scored
+) -> dict[str, list[Sequence[Any]]]:
+    """The points that curves are drawn through, as rows below a head.
+
+    Returns:
+      history: the records of metrics.jsonl; None where one does not have the value;
+      roc: of each class against all others;
+      reliability: the bins of confidence, without temperature scaling.
+    """
+    curves = roc.one_vs_rest(scored.logits, scored.dataset.labels)
+    names = scored.dataset.class_names
+    rates = [
+        (name, *point)
+        for name, curve in zip(names, curves, strict=True)
+        for point in zip(
+            curve.false_positive_rate.tolist(),
+            curve.true_positive_rate.tolist(),
+            strict=True,
+        )
+    ]
+    return {
+        "history": [_HISTORY, *([r.get(k) for k in _HISTORY] for r in records)],
+        "roc": [("class", "false_positive_rate", "true_positive_rate"), *rates],
+        "reliability": _reliability_rows(scored),
+    }
+
+
+def _reliability_rows(scored: Scored) -> list[Sequence[Any]]:
+    bins = calibration.reliability_bins(scored.logits, scored.dataset.labels)
+    columns = (bins.edges[:-1], bins.edges[1:], bins.counts)
+    means = (
+        [None if math.isnan(value) else value for value in column.tolist()]
+        for column in (bins.confidence, bins.accuracy)
+    )
+    rows = zip(*(column.tolist() for column in columns), *means, strict=True)
+    return [("above", "up_to", "images", "mean_confidence", "accuracy"), *rows]
 
 
 def _single_numbers(scores: Mapping[str, Any]) -> list[tuple[str, Any]]:

@@ -1,25 +1,35 @@
 """Predictions for image files, with a figure of each."""
 
+import json
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from vit_jax.interpret import inputs
+from vit_jax.figures import predict as predict_figures
+from vit_jax.figures import style
+from vit_jax.interpret import attention, gradcam, inputs
 from vit_jax.models import ViT
-from vit_jax.runs.load import Run
+from vit_jax.runs.disks import make_folder
+from vit_jax.runs.load import Run, load_run
 
 TOP = 3
-# Images at once. A ViT of 256 tokens and 7 blocks has some 120 MB of attention for 16.
+# Images per forward pass. The attention weights of a ViT with 256 tokens and 7 blocks
+# take some 120 MB for 16.
 _BATCH_SIZE = 16
 
 
 def describe(
     probabilities: Float[np.ndarray, "classes"], class_names: Sequence[str]
 ) -> dict[str, Any]:
-    """ "top": the likeliest classes, likeliest first, and a "sentence" on how sure."""
+    """The most probable classes.
+
+    Returns:
+      top: a list of "class" and "probability", the most probable first; sentence: the
+      first of them, with the confidence in words.
+    """
     order = np.argsort(-probabilities, kind="stable")[:TOP]
     top = [
         {"class": class_names[i], "probability": float(probabilities[i])} for i in order
@@ -34,22 +44,43 @@ def describe(
     return {"top": top, "sentence": sentence}
 
 
-def heat_maps(
-    run: Run,
-    images: UInt8[np.ndarray, "n height width channels"],
-    classes: np.ndarray,
-) -> Float[np.ndarray, "n rows columns"]:
-    """Attention of the last block, mean over heads; of a ResNet Grad-CAM of `classes`.
+def predict(
+    workdir: str,
+    checkpoint: str,
+    paths: Sequence[str],
+    *,
+    as_json: bool = False,
+    figures: pathlib.Path | None = None,
+) -> int:
+    """Prints the most probable classes of image files.
 
-    The attention is the class token's, or what takes its place where patches are
-    pooled, see `interpret.attention`.
+    Args:
+      workdir: of the run.
+      checkpoint: "best", "latest" or a step.
+      paths: files and folders.
+      as_json: whether to print a JSON object for each image.
+      figures: folder for a figure of each image; None: no figures.
+
+    Returns:
+      1 if a file was skipped, else 0.
     """
-    from vit_jax.interpret.attention import read_attention
-    from vit_jax.interpret.gradcam import grad_cam
+    run = load_run(workdir, checkpoint)
+    wanted = inputs.find_images(paths)
+    files, images = inputs.read_images(wanted, run.image_shape)
+    if figures is not None:
+        make_folder(figures, "--figures")
+    for found in predict_files(run, files, images, figures):
+        print(json.dumps(found) if as_json else _to_text(found))
+    return int(len(files) < len(wanted))
 
-    if isinstance(run.model, ViT):
-        return read_attention(run, images).maps()[:, -1].mean(axis=1)
-    return grad_cam(run, images, classes)
+
+def _to_text(found: Mapping[str, Any]) -> str:
+    lines = [found["file"], f"  {found['sentence']}"]
+    width = max(len(one["class"]) for one in found["top"])
+    for one in found["top"]:
+        bar = "█" * round(30 * one["probability"])
+        lines.append(f"  {one['class']:<{width}}  {one['probability']:6.1%}  {bar}")
+    return "\n".join(lines)
 
 
 def predict_files(
@@ -60,38 +91,34 @@ def predict_files(
 ) -> Iterator[dict[str, Any]]:
     """Yields "file", "top", "sentence" and "temperature" of each image.
 
+    A figure has a heat map: of a ViT the attention of the last block, mean over heads,
+    as `interpret.attention` reads it; of a ResNet the Grad-CAM of the predicted class.
+
     Args:
       run: to predict with.
-      files: the images, which figures show as they are.
+      files: of the images; a figure shows the file's own pixels.
       images: as the model takes them.
       figures: folder for a figure of each; None: no figures.
     """
+    is_vit = isinstance(run.model, ViT)
     for start in range(0, len(images), _BATCH_SIZE):
         batch = images[start : start + _BATCH_SIZE]
         probabilities = run.predict(batch, calibrated=True)
-        if figures is not None:
-            maps = heat_maps(run, batch, probabilities.argmax(axis=1))
-        for i in range(len(batch)):
-            file = files[start + i]
-            found = describe(probabilities[i], run.class_names)
+        found = [describe(values, run.class_names) for values in probabilities]
+        if figures is not None and is_vit:
+            maps = attention.read_attention(run, batch).maps()[:, -1].mean(axis=1)
+        elif figures is not None:
+            maps = gradcam.grad_cam(run, batch, probabilities.argmax(axis=1))
+        for i, (file, one) in enumerate(zip(files[start:], found, strict=False)):
             if figures is not None:
-                path = figures / f"{start + i + 1:03d}_{file.stem}.png"
-                is_vit = isinstance(run.model, ViT)
-                map_name = "attention, last block" if is_vit else "Grad-CAM"
-                _draw(path, file, found, maps[i], map_name)
-            yield {"file": str(file), **found, "temperature": run.temperature}
-
-
-def _draw(path, file, found, heat_map, heat_map_name) -> None:
-    from vit_jax.figures import predict, style
-
-    figure = predict.prediction(
-        inputs.read_photo(file),
-        [one["class"] for one in found["top"]],
-        [one["probability"] for one in found["top"]],
-        heat_map=heat_map,
-        heat_map_name=heat_map_name,
-        sentence=found["sentence"],
-        title=file.name,
-    )
-    style.save(figure, path)
+                figure = predict_figures.prediction(
+                    inputs.read_photo(file),
+                    [top["class"] for top in one["top"]],
+                    [top["probability"] for top in one["top"]],
+                    heat_map=maps[i],
+                    heat_map_name="attention, last block" if is_vit else "Grad-CAM",
+                    sentence=one["sentence"],
+                    title=file.name,
+                )
+                style.save(figure, figures / f"{start + i + 1:03d}_{file.stem}.png")
+            yield {"file": str(file), **one, "temperature": run.temperature}

@@ -1,6 +1,7 @@
-"""What a report shows of one run on one split: its figures and long tables."""
+"""The report of a checkpoint on a split: its figures, and what it shows where."""
 
 import math
+import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,19 +11,18 @@ from jaxtyping import Int64
 from matplotlib.figure import Figure
 from scipy.special import softmax
 
+from vit_jax.analysis import page
 from vit_jax.analysis.scored import NUM_LISTED, Scored
 from vit_jax.figures import calibration as calibration_figures
-from vit_jax.figures import confusion, images, people, per_class
+from vit_jax.figures import confusion, images, per_class
 from vit_jax.figures import roc as roc_figures
-from vit_jax.metrics import calibration, classification, human, roc
-from vit_jax.training.curves import TIMINGS
+from vit_jax.metrics import calibration, classification, confusions, human, roc
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import Run
+from vit_jax.training import curves as training_curves
 
 NUM_SAMPLES = 16
 
-_HISTORY = (
-    "step", "epoch", "split", "loss", "accuracy", "weighted_accuracy", "learning_rate",
-    *TIMINGS,
-)  # fmt: skip
 _OPTIONAL_FIGURES = {"misclassified", "confident_mistakes", "disagreements_with_people"}
 
 
@@ -32,43 +32,61 @@ def is_optional(name: str) -> bool:
     return is_gallery or name in _OPTIONAL_FIGURES
 
 
-def make_tables(
-    records: Sequence[Mapping[str, Any]], scored: Scored
-) -> dict[str, list[Sequence[Any]]]:
-    """The points that curves are drawn through, as rows below a head.
+def report_folder(folder: RunFolder, step: int, split: str) -> pathlib.Path:
+    """Where figures and tables of a checkpoint's split go.
 
-    Returns:
-      history: the records of metrics.jsonl; None where one does not have the value;
-      roc: of each class against all others;
-      reliability: the bins of confidence, without temperature scaling.
+    It is the run's own folder for the best checkpoint on the test split, which the run
+    is judged by, and a folder below it for any other.
     """
-    curves = roc.one_vs_rest(scored.logits, scored.dataset.labels)
-    names = scored.dataset.class_names
-    rates = [
-        (name, *point)
-        for name, curve in zip(names, curves, strict=True)
-        for point in zip(
-            curve.false_positive_rate.tolist(),
-            curve.true_positive_rate.tolist(),
-            strict=True,
-        )
-    ]
-    return {
-        "history": [_HISTORY, *([r.get(k) for k in _HISTORY] for r in records)],
-        "roc": [("class", "false_positive_rate", "true_positive_rate"), *rates],
-        "reliability": _reliability_rows(scored),
-    }
+    if split == "test" and step == folder.read_results().get("best_step"):
+        return folder.path
+    return folder.path / "reports" / f"{split}-{step}"
 
 
-def _reliability_rows(scored: Scored) -> list[Sequence[Any]]:
-    bins = calibration.reliability_bins(scored.logits, scored.dataset.labels)
-    columns = (bins.edges[:-1], bins.edges[1:], bins.counts)
-    means = (
-        [None if math.isnan(value) else value for value in column.tolist()]
-        for column in (bins.confidence, bins.accuracy)
+def write_report(
+    run: Run,
+    scored: dict[str, Scored],
+    scores: dict[str, dict[str, Any]],
+    counts: np.ndarray | None,
+    confusions: Sequence[tuple[int, int]],
+) -> None:
+    """Writes the report of the first split in `scored`; another one is subset_test.
+
+    Args:
+      run: the report is of its checkpoint.
+      scored: by the name of the split.
+      scores: the numbers of these splits, as results.json holds them.
+      counts: CIFAR-10H counts for the first split, if there are any.
+      confusions: pairs of a true and a predicted class whose images are shown.
+    """
+    split, *others = scored
+    records = RunFolder(run.workdir).read_metrics()
+    figures = training_curves.draw_history(records, run.workdir.name)
+    figures |= draw_figures(scored[split], scores[split], split)
+    if others:
+        figures |= draw_subset_test(*scored.values())
+    if counts is not None:
+        figures["disagreements_with_people"] = draw_people(scored[split], counts)
+    for true, predicted in confusions:
+        gallery = draw_confusion(scored[split], true, predicted)
+        if not gallery:
+            names = run.class_names
+            print(f"no image of {names[true]} is predicted as {names[predicted]}")
+        figures |= gallery
+    folder = report_folder(RunFolder(run.workdir), run.step, split)
+    for path in (folder / "figures").glob("*.png"):
+        # Figures of an earlier report that this one does not replace.
+        if is_optional(path.stem) and path.stem not in figures:
+            path.unlink()
+    path = page.write_page(
+        folder,
+        title=f"{run.workdir.name}: {split} split, step {run.step:,}",
+        scores={**scores[split], **{name: scores[name] for name in others}},
+        config=run.config.to_dict(),
+        figures=figures,
+        tables=page.make_tables(records, scored[split]),
     )
-    rows = zip(*(column.tolist() for column in columns), *means, strict=True)
-    return [("above", "up_to", "images", "mean_confidence", "accuracy"), *rows]
+    print(f"report: {path}")
 
 
 def draw_figures(
@@ -84,7 +102,7 @@ def draw_figures(
     logits, labels = scored.logits, scored.dataset.labels
     names = scored.dataset.class_names
     quality = classification.per_class(logits, labels)
-    matrix = classification.confusion_matrix(logits, labels)
+    matrix = confusions.confusion_matrix(logits, labels)
     curves = roc.one_vs_rest(logits, labels)
     right, wrong = calibration.mean_confidence_by_class(logits, labels)
     temperature = scores["calibration"]["after"]["temperature"] or math.nan
@@ -118,8 +136,8 @@ def draw_figures(
             title=f"Reliability before and after temperature scaling ({name})",
         ),
         "top_confusions": confusion.top_confusions(
-            classification.top_confusions(matrix),
-            classification.top_confusions(matrix, both_ways=True),
+            confusions.top_confusions(matrix),
+            confusions.top_confusions(matrix, both_ways=True),
             names,
         ),
     }
@@ -135,17 +153,17 @@ def _describe_calibration(numbers: Mapping[str, float | None]) -> str:
 
 
 def draw_samples(scored: Scored) -> dict[str, Figure]:
-    """Sample predictions, and of the mistakes, if any, a sample and the surest."""
+    """Samples of all predictions and of the mistakes, and the most confident ones."""
     logits, dataset = scored.logits, scored.dataset
     predicted = classification.predicted_classes(logits)
     known = np.flatnonzero(predicted >= 0)
     wrong = known[predicted[known] != dataset.labels[known]]
     rng = np.random.default_rng(0)
-    surest = classification.most_confident_mistakes(logits, dataset.labels, NUM_SAMPLES)
+    worst = classification.most_confident_mistakes(logits, dataset.labels, NUM_SAMPLES)
     chosen = {
         "sample_predictions": ("Sample predictions", _draw(rng, known)),
         "misclassified": ("Misclassified samples", _draw(rng, wrong)),
-        "confident_mistakes": ("Most confident mistakes", surest),
+        "confident_mistakes": ("Most confident mistakes", worst),
     }
     return {
         name: _draw_predictions(scored, indices, title)
@@ -172,7 +190,7 @@ def draw_confusion(scored: Scored, true: int, predicted: int) -> dict[str, Figur
     They are the `NUM_SAMPLES` with the highest confidence. The figure is missing where
     no image of class `true` is predicted as class `predicted`.
     """
-    indices = classification.examples_of_confusion(
+    indices = confusions.examples_of_confusion(
         scored.logits, scored.dataset.labels, true, predicted
     )
     if not len(indices):
@@ -197,7 +215,7 @@ def draw_subset_test(test: Scored, subset: Scored) -> dict[str, Figure]:
         name: classification.per_class_accuracy(one.logits, one.dataset.labels)
         for name, one in (("test", test), ("subset_test", subset))
     }
-    matrix = classification.confusion_matrix(subset.logits, subset.dataset.labels)
+    matrix = confusions.confusion_matrix(subset.logits, subset.dataset.labels)
     return {
         "accuracy_on_both_test_sets": per_class.grouped_bars(
             accuracy, names, title="Accuracy by class on both test sets"
@@ -211,7 +229,7 @@ def draw_subset_test(test: Scored, subset: Scored) -> dict[str, Figure]:
 def draw_people(scored: Scored, counts: Int64[np.ndarray, "n k"]) -> Figure:
     """The images on which the model and people (CIFAR-10H counts) differ most."""
     indices, _ = human.largest_differences(scored.logits, counts, NUM_LISTED)
-    return people.disagreements(
+    return images.disagreements(
         scored.dataset.images[indices],
         scored.dataset.labels[indices],
         softmax(scored.logits[indices].astype(np.float64), axis=1),

@@ -1,19 +1,22 @@
 """The data a run was trained on, loaded again to score it."""
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import UInt8
 from ml_collections import ConfigDict
 
 from vit_jax import data
-from vit_jax.config import apply_overrides, flatten
+from vit_jax.config import apply_overrides
+from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import Run
 from vit_jax.training import scoring
 
-# Where the data lie, and how they are read: all that scoring may change of a run.
+# Settings of a run that may differ when it is scored: where its data lie, and how they
+# are read.
 MOVABLE = (
     "data.source",
     "data.dir",
@@ -22,33 +25,59 @@ MOVABLE = (
     "eval_batch_size",
 )
 
-DATA_EPILOG = (
-    "Where the data lie may be given as for main, for example --config.data.dir=DIR on "
-    "another machine."
-)
+
+def add_data_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds a flag for each of `MOVABLE`, such as --data_dir."""
+    group = parser.add_argument_group(
+        "the run's data", "Without these flags the data are read as in training."
+    )
+    for key in MOVABLE:
+        meaning = FIELDS[key].meaning.replace("%", "%%")
+        group.add_argument(f"--{_flag(key)}", metavar="VALUE", help=meaning)
+
+
+def moved_settings(
+    options: argparse.Namespace, unknown: Sequence[str]
+) -> dict[str, str]:
+    """Setting -> value of the flags of `add_data_flags` that were given.
+
+    Args:
+      options: the parsed command line.
+      unknown: the arguments that the parser does not know.
+
+    Raises:
+      UserError: there are unknown arguments.
+    """
+    if unknown:
+        name = unknown[0].partition("=")[0].replace("--config.", "--")
+        flags = [f"--{flag}" for flag in vars(options)]
+        raise UserError(
+            f"Unknown argument {unknown[0]}{did_you_mean(name, flags)}; of a trained "
+            f"run's settings only {', '.join(f'--{_flag(key)}' for key in MOVABLE)} "
+            "can be changed."
+        )
+    given = {key: getattr(options, _flag(key)) for key in MOVABLE}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _flag(key: str) -> str:
+    return key.replace(".", "_")
 
 
 def load_splits(
-    run: Run, overrides: Sequence[str] = (), flags: Sequence[str] = ()
+    run: Run, moved: Mapping[str, str] | None = None
 ) -> tuple[ConfigDict, dict[str, data.Dataset]]:
-    """(config, splits) to score a run on: its own data, wherever they lie now.
+    """(config, splits) to score a run on: its own data, wherever they lie.
 
     Args:
-      overrides: "--config.data.dir=DIR" and the like; what decides which images are in
-        a split, or what the model is, cannot be changed here.
-      flags: the command's other arguments, for "did you mean".
+      run: to score.
+      moved: value, as text, of each of `MOVABLE` that differs from the run's own.
 
     Raises:
-      UserError: another setting, data that cannot be read, or other data.
+      UserError: a value that is refused, data that cannot be read, or other data.
     """
-    config = apply_overrides(run.config, overrides, flags)
-    before, after = dict(flatten(run.config)), dict(flatten(config))
-    fixed = [k for k in after if after[k] != before[k] and k not in MOVABLE]
-    if fixed:
-        raise UserError(
-            f"config.{fixed[0]} belongs to the trained run and cannot be changed here; "
-            f"only {', '.join(MOVABLE)} can."
-        )
+    overrides = [f"--config.{key}={value}" for key, value in (moved or {}).items()]
+    config = apply_overrides(run.config, overrides)
     splits = data.load(config.data)
     trained = RunFolder(run.workdir).read("dataset")
     found = scoring.describe_dataset(splits)
@@ -74,7 +103,7 @@ def choose_split(splits: dict[str, data.Dataset], name: str) -> data.Dataset:
     return splits[name]
 
 
-# Of the images whose attention is held at once.
+# Limit on the images whose attention weights are in memory at once.
 MAX_IMAGES = 64
 
 
@@ -82,18 +111,20 @@ def read_split(
     run: Run,
     split: str = "test",
     indices: str | None = None,
-    overrides: Sequence[str] = (),
-    flags: Sequence[str] = (),
+    moved: Mapping[str, str] | None = None,
 ) -> tuple[list[str], UInt8[np.ndarray, "n height width channels"]]:
-    """(captions, images) of a split; see `run_data.load_splits` for the last two.
+    """(captions, images) of a split.
 
     Args:
+      run: whose data are read.
+      split: the name of the split.
       indices: in the split, "0,1,2" for example; None: the first `MAX_IMAGES`.
+      moved: see `load_splits`.
 
     Raises:
       UserError: no such split or image, or data that cannot be read.
     """
-    _, splits = load_splits(run, overrides, flags)
+    _, splits = load_splits(run, moved)
     dataset = choose_split(splits, split)
     first = ",".join(map(str, range(min(MAX_IMAGES, len(dataset)))))
     texts = (first if indices is None else indices).split(",")

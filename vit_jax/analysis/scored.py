@@ -12,7 +12,7 @@ from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.load import Run
 from vit_jax.training import scoring
 
-# Of the images on which model and people differ.
+# Number of images on which model and people differ most.
 NUM_LISTED = 16
 
 
@@ -25,7 +25,7 @@ class Scored:
 
     @property
     def accuracy(self) -> float:
-        """Share of the images that are right; NaN where a logit is not finite."""
+        """Fraction of correct predictions; NaN if a logit is not finite."""
         return classification.accuracy(self.logits, self.dataset.labels)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns, so that it also reads well in a terminal."""
+    """A table with aligned columns, so that it is also legible in a terminal."""
     cells = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [

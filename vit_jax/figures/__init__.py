@@ -1,8 +1,8 @@
-"""Arrays in, matplotlib figures out; nothing is computed but shares for display.
+"""Functions from arrays to matplotlib figures; nothing is computed but percentages.
 
-Figures are made without pyplot: no backend, window or global setting is touched. They
-show themselves in a notebook, and `style.save` writes them. Accuracies, probabilities
-and confidences come in as shares (0 to 1) and are shown in per cent.
+Figures are made without pyplot, so that no backend, window or global setting changes. A
+notebook displays them, and `style.save` writes them. Accuracies, probabilities and
+confidences are given as fractions (0 to 1) and shown in per cent.
 
 Imports nothing else of `vit_jax` but `errors`.
 """

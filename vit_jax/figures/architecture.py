@@ -120,7 +120,8 @@ def architecture(described: Architecture, *, title: str = "Architecture") -> Fig
     edges = _draw_column(axes, _MARGIN, top, described.parts)
 
     panel_top = (height - block_height) / 2
-    _draw_panel(axes, panel_left, panel_top, panel_width, block_height)
+    look = {"facecolor": "0.975", "edgecolor": "0.6", "linewidth": 0.8, "zorder": 0}
+    _add_rectangle(axes, panel_left, panel_top, panel_width, block_height, **look)
     for opened, corner in zip(
         edges[described.opened], (panel_top, panel_top + block_height), strict=True
     ):
@@ -148,19 +149,12 @@ def _height(items: tuple[Part | Branch, ...]) -> float:
     return sum(heights) + _ARROW * (len(items) - 1)
 
 
-def _draw_panel(axes: Axes, x: float, y: float, width: float, height: float) -> None:
-    axes.add_patch(
-        FancyBboxPatch(
-            (x, y),
-            width,
-            height,
-            boxstyle="round,pad=0,rounding_size=0.06",
-            facecolor="0.975",
-            edgecolor="0.6",
-            linewidth=0.8,
-            zorder=0,
-        )
-    )
+def _add_rectangle(
+    axes: Axes, x: float, y: float, width: float, height: float, **look
+) -> None:
+    shape = "round,pad=0,rounding_size=0.05"
+    box = FancyBboxPatch((x, y), width, height, boxstyle=shape, **look)
+    axes.add_patch(box)
 
 
 def _draw_block(axes: Axes, x: float, y: float, described: Architecture) -> None:
@@ -194,18 +188,8 @@ def _draw_box(
 ) -> float:
     fill, edge = _COLORS[part.kind]
     height = _box_height(part)
-    axes.add_patch(
-        FancyBboxPatch(
-            (x, y),
-            width,
-            height,
-            boxstyle="round,pad=0,rounding_size=0.05",
-            facecolor=fill,
-            edgecolor=edge,
-            linewidth=1.0,
-            zorder=2,
-        )
-    )
+    look = {"facecolor": fill, "edgecolor": edge, "linewidth": 1.0, "zorder": 2}
+    _add_rectangle(axes, x, y, width, height, **look)
     look = {"va": "center", "zorder": 3}
     first = y + 0.145
     axes.text(x + 0.08, first, part.name, fontsize=9, weight="bold", **look)

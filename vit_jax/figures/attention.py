@@ -1,8 +1,7 @@
 """Where a transformer looks.
 
-Heat maps are shares on the grid of patches, [rows, columns]; they are drawn over the
-whole image in grey, so that all colour is the map's, smoothed between the centres of
-patches, each from 0 to its own maximum.
+Heat maps are on the grid of patches, [rows, columns]. They are drawn over the image in
+grey, interpolated between the centres of the patches, each from 0 to its own maximum.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -114,14 +113,13 @@ def mean_distances(
     distances: Float[np.ndarray, "blocks heads"],
     *,
     even: float | None = None,
-    title: str = "Mean attention distance",
 ) -> Figure:
     """One dot for each head, in pixels, and the mean of each block as a line.
 
     `even`, if given, is the distance of attention to all patches alike.
     """
     blocks, heads = distances.shape
-    figure = style.new_figure(6.0, 3.8, title)
+    figure = style.new_figure(6.0, 3.8, "Mean attention distance")
     axes = figure.add_subplot()
     style.label_axes(axes, x="block", y="mean distance (pixels)")
     places = np.arange(1, blocks + 1)
@@ -138,7 +136,7 @@ def mean_distances(
 
 
 def deletion_insertion(
-    share: Float[np.ndarray, "points"],
+    fraction: Float[np.ndarray, "points"],
     deletion: Mapping[str, MeanAndError],
     insertion: Mapping[str, MeanAndError],
     *,
@@ -147,7 +145,7 @@ def deletion_insertion(
     """The class's probability as the most marked patches are removed, or added first.
 
     Args:
-      share: of patches removed or added, 0 to 1.
+      fraction: of patches removed or added, 0 to 1.
       deletion: (mean probability, 0 to 1, and its standard error, drawn as a band) for
         each kind of map; a good one falls fast.
       insertion: the same, from an empty image; a good one rises fast.
@@ -162,9 +160,9 @@ def deletion_insertion(
         for index, (label, (mean, error)) in enumerate(curves.items()):
             look = {"color": style.PALETTE[index]}
             dashes = style.LINE_STYLES[index % 4]
-            axes.plot(100 * share, 100 * mean, dashes, label=label, **look)
+            axes.plot(100 * fraction, 100 * mean, dashes, label=label, **look)
             axes.fill_between(
-                100 * share,
+                100 * fraction,
                 100 * (mean - error),
                 100 * (mean + error),
                 alpha=0.15,

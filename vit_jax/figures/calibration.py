@@ -1,4 +1,4 @@
-"""Does confidence match accuracy?"""
+"""Reliability diagrams: how well confidence matches accuracy."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -28,9 +28,9 @@ def reliability_diagrams(
 ) -> Figure:
     """A column for each name, such as before and after temperature scaling.
 
-    Top: accuracy of each bin of confidence, on the diagonal where it is calibrated.
+    Top: accuracy of each bin of confidence; a calibrated model is on the diagonal.
     Middle: the gap, accuracy - confidence; below 0 the model is too confident. Bottom:
-    the share of images in each bin. `details`, one for each column, stand below its
+    the fraction of images in each bin. `details`, one for each column, stand below its
     name and expected calibration error (ECE).
     """
     figure = style.new_figure(0.8 + 4.0 * len(bins), 6.6, title)

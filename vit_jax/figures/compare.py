@@ -10,22 +10,20 @@ from vit_jax.figures import style
 
 # A run's name -> its x and y values.
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]
+_COLUMNS = 3  # panels in a row of `comparison_panels`
 
 
 def training_curves(
     loss: Mapping[str, Curves],
     accuracy: Mapping[str, Curves],
-    *,
-    title: str = "Loss and accuracy of the runs",
 ) -> Figure:
     """A row for loss, one for accuracy, and a column for each split.
 
     Args:
       loss: split -> run -> (epoch, loss in nats); NaN values are skipped.
       accuracy: split -> run -> (epoch, accuracy 0 to 1), of the same splits and runs.
-      title: of the figure.
     """
-    figure = style.new_figure(10.4, 7.2, title)
+    figure = style.new_figure(10.4, 7.2, "Loss and accuracy of the runs")
     grid = figure.subplots(2, len(loss), sharex=True, sharey="row", squeeze=False)
     rows = ((loss, "loss (nats)", 1), (accuracy, "accuracy (%)", 100))
     for axes_row, (splits, unit, factor) in zip(grid, rows, strict=True):
@@ -41,21 +39,16 @@ def training_curves(
 
 def accuracy_over_time(
     groups: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]],
-    *,
-    split: str = "validation",
-    title: str = "Accuracy over training time",
 ) -> Figure:
-    """Accuracy against the seconds of training behind it, one colour for each recipe.
+    """Validation accuracy by seconds of training, one colour for each recipe.
 
     Args:
       groups: recipe -> (seconds, accuracy 0 to 1) of each of its runs, such as seeds;
         NaN values are skipped. The legend also has the mean of the runs' last values.
-      split: that the accuracy is of.
-      title: of the figure.
     """
-    figure = style.new_figure(7.2, 4.4, title)
+    figure = style.new_figure(7.2, 4.4, "Accuracy over training time")
     axes = figure.add_subplot()
-    style.label_axes(axes, "", "training time (seconds)", f"{split} accuracy (%)")
+    style.label_axes(axes, "", "training time (seconds)", "validation accuracy (%)")
     looks = zip(groups.items(), style.colors(len(groups)), strict=True)
     for index, ((name, runs), color) in enumerate(looks):
         look = {
@@ -85,25 +78,23 @@ def comparison_panels(
     from_zero: Collection[str] = (),
     notes: Mapping[str, Mapping[str, str]] | None = None,
     title: str = "Comparison",
-    columns: int = 3,
 ) -> Figure:
     """A panel for each quantity, and in it a row for each run or recipe by name.
 
     Args:
-      panels: quantity with its unit -> name -> (mean, standard deviation over seeds). A
-        deviation of NaN: no error bar (one seed); a mean of NaN: not known; an infinite
-        mean: never reached.
+      panels: quantity with its unit -> name -> (mean, standard deviation over seeds).
+        A standard deviation of NaN (one seed) has no error bar. A mean of NaN is not
+        known, and an infinite one was never reached.
       from_zero: quantities drawn as bars, which start at 0; the others are dots on an
         axis that starts near the smallest, because such bars would mislead.
-      notes: quantity -> name -> what stands in brackets below its number.
+      notes: quantity -> name -> text in brackets below its number.
       title: of the figure.
-      columns: panels in a row.
     """
     names = list(next(iter(panels.values())))
-    rows = -(-len(panels) // columns)
-    width = 1.0 + 0.08 * max(map(len, names)) + 3.0 * columns
+    rows = -(-len(panels) // _COLUMNS)
+    width = 1.0 + 0.08 * max(map(len, names)) + 3.0 * _COLUMNS
     figure = style.new_figure(width, 0.5 + rows * (1.0 + 0.32 * len(names)), title)
-    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    grid = figure.subplots(rows, _COLUMNS, sharey=True, squeeze=False)
     for axes, (quantity, values) in zip(grid.flat, panels.items(), strict=False):
         own = (notes or {}).get(quantity, {})
         _draw_quantity(axes, quantity, values, quantity in from_zero, own)
@@ -162,7 +153,7 @@ def _draw_curves(axes: Axes, curves: Curves, factor: float) -> None:
             factor * y[known],
             style.LINE_STYLES[index % 4],
             color=color,
-            # A single point has no line to be seen by.
+            # A line through a single point would be invisible.
             marker="o" if known.sum() == 1 else None,
             linewidth=1.6,
             label=name,

@@ -1,4 +1,4 @@
-"""Which classes are taken for which."""
+"""Which classes are predicted as which others."""
 
 from collections.abc import Sequence
 
@@ -56,20 +56,17 @@ def top_confusions(
     one_way: Sequence[tuple[int, int, int, float]],
     both_ways: Sequence[tuple[int, int, int, float]],
     class_names: Sequence[str],
-    *,
-    title: str = "Most frequent mistakes",
 ) -> Figure:
     """Two tables of confused pairs of classes, in the order given.
 
     Args:
       one_way: (true class, predicted class, number of examples, their fraction of all
         errors), on the left.
-      both_ways: the same for two classes taken for one another, on the right.
+      both_ways: the same with both directions added up, on the right.
       class_names: in the order of the classes.
-      title: of the figure.
     """
     num_rows = 1 + max(len(one_way), len(both_ways))
-    figure = style.new_figure(11, 1.2 + 0.28 * num_rows, title)
+    figure = style.new_figure(11, 1.2 + 0.28 * num_rows, "Most frequent mistakes")
     left, right = figure.subplots(1, 2)
     heads = ("true class", "predicted as")
     _draw_pairs(left, one_way, class_names, "One direction", heads)

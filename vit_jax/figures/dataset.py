@@ -1,4 +1,4 @@
-"""What a dataset holds, in numbers."""
+"""Statistics of a dataset."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,12 +12,10 @@ from vit_jax.figures import style
 def class_counts(
     counts: Mapping[str, Int[np.ndarray, "k"]],
     class_names: Sequence[str],
-    *,
-    title: str = "Images of each class",
 ) -> Figure:
     """Bars of the number of images of each class, for each split by name."""
     width = float(np.clip(2 + 0.7 * len(class_names), 5, 14))
-    figure = style.new_figure(width, 4.0, title)
+    figure = style.new_figure(width, 4.0, "Images of each class")
     axes = figure.add_subplot()
     style.label_axes(axes, y="images")
     axes.grid(False, axis="x")
@@ -44,7 +42,7 @@ def channel_histograms(
     *,
     title: str = "Pixel values",
 ) -> Figure:
-    """How often each value 0 to 255 occurs in each channel, with mean and deviation.
+    """How often each value 0 to 255 occurs in each channel, with its mean.
 
     Args:
       counts: pixels with each value.
@@ -55,18 +53,18 @@ def channel_histograms(
     colors = {"red": style.RED, "green": style.GREEN, "blue": style.BLUE}
     figure = style.new_figure(0.8 + 3.2 * len(counts), 3.4, title)
     grid = figure.subplots(1, len(counts), sharey=True, squeeze=False)[0]
-    shares = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    for axes, channel, share, center, spread in zip(
-        grid, channels, shares, mean, std, strict=True
+    percent = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    for axes, channel, values, center, spread in zip(
+        grid, channels, percent, mean, std, strict=True
     ):
         style.label_axes(
             axes, f"{channel}: mean {center:.1f}, std {spread:.1f}", "value (0 to 255)"
         )
         axes.fill_between(
-            np.arange(256), share, step="mid", color=colors.get(channel, style.GREY)
+            np.arange(256), values, step="mid", color=colors.get(channel, style.GREY)
         )
         axes.axvline(center, color=style.BLACK, linestyle="--", linewidth=1)
         axes.set_xlim(0, 255)
-    grid[0].set_ylim(0, 1.05 * max(shares.max(), 1e-9))
+    grid[0].set_ylim(0, 1.05 * max(percent.max(), 1e-9))
     grid[0].set_ylabel("pixels (%)", fontsize=10)
     return figure

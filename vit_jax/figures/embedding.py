@@ -18,7 +18,7 @@ def class_scatter(
 ) -> Figure:
     """Two-dimensional coordinates of examples, one panel for each name, by class.
 
-    The axes carry no ticks: t-SNE keeps neighbours, not distances or directions.
+    The axes have no ticks: t-SNE preserves neighbours, not distances or directions.
     """
     figure = style.new_figure(1.6 + 4.4 * len(coordinates), 4.8, title)
     panels = figure.subplots(1, len(coordinates), squeeze=False)[0]
@@ -51,17 +51,16 @@ def class_scatter(
 
 def position_similarity(
     similarity: Float[np.ndarray, "rows columns rows columns"],
-    *,
-    title: str = "Similarity of position embeddings",
 ) -> Figure:
     """A map for each patch: the cosine similarity of its position to all positions.
 
     Args:
       similarity: [i, j] is the map of the patch in row i, column j; -1 to 1.
-      title: of the figure.
     """
     rows, columns = similarity.shape[:2]
-    figure = style.new_figure(1.9 + 0.62 * columns, 1.0 + 0.62 * rows, title)
+    figure = style.new_figure(
+        1.9 + 0.62 * columns, 1.0 + 0.62 * rows, "Similarity of position embeddings"
+    )
     grid = figure.subplots(rows, columns, squeeze=False)
     for place, axes in np.ndenumerate(grid):
         image = axes.imshow(similarity[place], cmap=style.DIVERGING, vmin=-1, vmax=1)

@@ -13,18 +13,18 @@ def feature_maps(
     image: UInt8[np.ndarray, "h w c"],
     maps: Mapping[str, Float[np.ndarray, "_ _ _"]],
     *,
-    title: str = "Feature maps",
     num_channels: int = 8,
 ) -> Figure:
     """The image, and a row of the first channels of each layer, by name.
 
     Args:
-      image: what the network saw.
+      image: the input.
       maps: [height, width, channels] of each layer; each has its own colour range.
-      title: of the figure.
       num_channels: how many to show of each layer.
     """
-    figure = style.new_figure(2.0 + 0.9 * num_channels, 0.5 + 1.1 * len(maps), title)
+    figure = style.new_figure(
+        2.0 + 0.9 * num_channels, 0.5 + 1.1 * len(maps), "Feature maps"
+    )
     grid = figure.add_gridspec(
         len(maps), num_channels + 1, width_ratios=[1.6] + [1] * num_channels
     )

@@ -1,4 +1,4 @@
-"""How a training went, epoch by epoch."""
+"""Training curves, epoch by epoch."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -94,7 +94,7 @@ def _draw_panel(
             dashes,
             color=color,
             label=label,
-            # A single point has no line to be seen by.
+            # A line through a single point would be invisible.
             marker="o" if known.sum() == 1 else None,
             linewidth=1.6,
         )

@@ -18,12 +18,11 @@ def predictions(
     class_names: Sequence[str],
     *,
     title: str = "Sample predictions",
-    columns: int = 4,
 ) -> Figure:
     """Each image with its predicted class and confidence, and the true one if missed.
 
-    Right: a check mark and a green frame; wrong: a cross and a broken red frame. For
-    misclassified samples pass only those.
+    A correct prediction has a check mark and a green frame, a wrong one a cross and a
+    dashed red frame.
     """
 
     def draw(axes: Axes, index: int) -> None:
@@ -34,14 +33,41 @@ def predictions(
         style.show_image(axes, images[index], text, color=color)
         axes.spines[:].set(color=color, linewidth=2.5, linestyle="-" if right else "--")
 
-    return _grid(len(images), columns, draw, title, cell=(1.7, 2.0))
+    return _grid(len(images), 4, draw, title, cell=(1.7, 2.0))
+
+
+def disagreements(
+    images: UInt8[np.ndarray, "n h w c"],
+    labels: Int[np.ndarray, "n"],
+    probabilities: Float[np.ndarray, "n k"],
+    people: Float[np.ndarray, "n k"],
+    class_names: Sequence[str],
+) -> Figure:
+    """Each image with its label and the first choices of the model and of people.
+
+    Args:
+      images: to show, such as those of `metrics.human.largest_differences`.
+      labels: the official classes.
+      probabilities: of the model.
+      people: the fraction of people who chose each class.
+      class_names: in the order of the columns.
+    """
+
+    def draw(axes: Axes, index: int) -> None:
+        lines = [f"label: {class_names[labels[index]]}"]
+        for who, values in (("model", probabilities), ("people", people)):
+            first = values[index].argmax()
+            percent = 100 * values[index, first]
+            lines.append(f"{who}: {class_names[first]} ({percent:.0f}%)")
+        style.show_image(axes, images[index], "\n".join(lines))
+
+    title = "Where model and people differ most"
+    return _grid(len(images), 4, draw, title, cell=(2.05, 2.35))
 
 
 def class_samples(
     images: UInt8[np.ndarray, "k samples h w c"],
     class_names: Sequence[str],
-    *,
-    title: str = "Samples of each class",
 ) -> Figure:
     """One row for each class, its name on the left."""
     num_samples = images.shape[1]
@@ -49,7 +75,7 @@ def class_samples(
         len(class_names) * num_samples,
         num_samples,
         lambda axes, index: style.show_image(axes, images[divmod(index, num_samples)]),
-        title,
+        "Samples of each class",
         cell=(0.8, 0.8),
         margin=1.0,
     )
@@ -58,15 +84,13 @@ def class_samples(
     return figure
 
 
-def image_and_patches(
-    image: UInt8[np.ndarray, "h w c"], patch_size: int, *, title: str = ""
-) -> Figure:
-    """An image, and the patches of `patch_size` pixels that a ViT makes one token each.
+def image_and_patches(image: UInt8[np.ndarray, "h w c"], patch_size: int) -> Figure:
+    """An image, and its patches of `patch_size` pixels, each of which is one token.
 
     Pixels beyond the last whole patch are not shown among the patches.
     """
     rows, columns = (side // patch_size for side in image.shape[:2])
-    figure = style.new_figure(7.4, 4.2, title)
+    figure = style.new_figure(7.4, 4.2)
     whole, cut = figure.subfigures(1, 2)
     style.show_image(whole.add_subplot(), image, "image", fontsize=11)
     cut.suptitle(
@@ -86,8 +110,6 @@ def class_patches(
     images: UInt8[np.ndarray, "k h w c"],
     class_names: Sequence[str],
     patch_size: int,
-    *,
-    columns: int = 5,
 ) -> Figure:
     """An image of each class, cut into patches that are drawn apart on a grid.
 
@@ -106,7 +128,7 @@ def class_patches(
 
     return _grid(
         len(images),
-        columns,
+        5,
         draw,
         f"One image of each class as {rows} × {across} = {rows * across} patches of "
         f"{patch_size} × {patch_size} pixels",
@@ -140,13 +162,12 @@ def pairs(
     captions: Sequence[str],
     *,
     title: str = "Near-duplicates",
-    columns: int = 4,
 ) -> Figure:
     """Two images side by side under each caption, such as duplicates in two splits."""
     both = np.concatenate([left, right], axis=2)
     return _grid(
         len(both),
-        columns,
+        4,
         lambda axes, index: style.show_image(axes, both[index], captions[index]),
         title,
         cell=(2.2, 1.35),

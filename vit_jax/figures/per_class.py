@@ -1,4 +1,4 @@
-"""Quality class by class, as bars."""
+"""Scores of each class, as bars."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ BANDS = (
     (80, style.ORANGE, "//", "80% to 90%"),
     (-np.inf, style.RED, "xx", "below 80%"),
 )
-# Of bars side by side, which are told apart without colour, too.
+# Hatches of bars side by side, so that they differ without colour, too.
 HATCHES = ("", "///", "...")
 
 
@@ -62,15 +62,13 @@ def precision_recall_f1_bars(
     recall: Float[np.ndarray, "k"],
     f1: Float[np.ndarray, "k"],
     class_names: Sequence[str],
-    *,
-    title: str = "Precision, recall and F1 by class",
 ) -> Figure:
     """Three bars for each class; none for NaN."""
     return grouped_bars(
         {"precision": precision, "recall": recall, "F1": f1},
         class_names,
-        title=title,
-        unit="share (%)",
+        title="Precision, recall and F1 by class",
+        unit="score (%)",
     )
 
 
@@ -115,7 +113,7 @@ def _bar_axes(class_names: Sequence[str], title: str, unit: str) -> tuple[Figure
 
 
 def _legend_above(axes: Axes, **options) -> None:
-    """A legend in one row over the bars, which leave no room among them."""
+    """A legend in one row above the axes, since the bars leave no room inside."""
     axes.legend(
         loc="lower center",
         bbox_to_anchor=(0.5, 1.0),

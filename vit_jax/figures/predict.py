@@ -1,4 +1,4 @@
-"""What a model says of one image."""
+"""The prediction for one image."""
 
 from collections.abc import Sequence
 
@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from vit_jax.figures import attention, style
 
-# Of a picture's panel, in inches: what its area would make a square's side, and the
-# range of its width.
+# Size of a picture's panel in inches: the square root of its area, and the range of its
+# width.
 _SIDE = 3.0
 _MIN_WIDTH, _MAX_WIDTH = 2.0, 4.5
 # Dots per inch at most, for photos that are extremely high and narrow.
@@ -27,13 +27,13 @@ def prediction(
     sentence: str = "",
     title: str = "Prediction",
 ) -> Figure:
-    """The photo, the heat map beside its overlay, and bars of the likeliest classes.
+    """The photo, the heat map, their overlay, and bars of the most probable classes.
 
     The figure has as many dots per inch as show each pixel of the photo, up to 400.
 
     Args:
-      photo: of any size; the model saw all of it, in whatever proportions.
-      top_names: the likeliest classes, likeliest first.
+      photo: of any size and proportions; the model sees all of it.
+      top_names: the most probable classes, the most probable first.
       top_probabilities: of these classes, 0 to 1.
       heat_map: on the grid of patches or features, 0 or more; None: only the photo and
         the bars are drawn.

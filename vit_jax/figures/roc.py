@@ -25,15 +25,14 @@ def roc_curves(
     curves: Sequence[RocCurve],
     class_names: Sequence[str],
     macro_auc: float,
-    *,
-    title: str = "ROC curves, each class against the others",
 ) -> Figure:
-    """One curve for each class, its area in the legend; chance is the diagonal.
+    """One curve for each class, its area in the legend; random guessing is diagonal.
 
-    Right the same on a logarithmic axis, which shows few false positives: there the
-    curves of a good model lie. A class whose area is NaN is named without a curve.
+    The right panel shows the same on a logarithmic axis, since the curves of a good
+    model differ where there are few false positives. A class whose area is NaN is named
+    without a curve.
     """
-    figure = style.new_figure(9.6, 4.2, title)
+    figure = style.new_figure(9.6, 4.2, "ROC curves, each class against the others")
     whole, magnified = figure.subplots(1, 2, sharey=True)
     named = len(curves) <= MAX_CURVES_IN_LEGEND
     for axes in (whole, magnified):
@@ -50,8 +49,8 @@ def roc_curves(
                 linewidth=1.5 if named else 0.6,
                 label=f"{name} ({area})" if named else None,
             )
-        chance = np.geomspace(0.01, 100)
-        axes.plot(chance, chance, ":", color=style.GREY, label="chance (0.5)")
+        random = np.geomspace(0.01, 100)
+        axes.plot(random, random, ":", color=style.GREY, label="random (0.5)")
     whole.set_title(f"mean AUC {macro_auc:.4f}", fontsize=11)
     magnified.set_title("logarithmic axis", fontsize=11)
     magnified.set_xscale("log")

@@ -9,12 +9,12 @@ from jaxtyping import UInt8
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-# Okabe & Ito, "Color Universal Design" (2008): told apart with any colour vision.
+# Okabe & Ito, "Color Universal Design" (2008): distinct with any colour vision.
 BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY = "#56B4E9"
 GREEN = "#009E73"
-YELLOW = "#CDBB00"  # Darker than theirs, which is hardly seen on white.
+YELLOW = "#CDBB00"  # Darker than theirs, which is hardly visible on white.
 BLUE = "#0072B2"
 RED = "#D55E00"
 PURPLE = "#CC79A7"
@@ -33,7 +33,7 @@ HEAT = "inferno"
 def colors(count: int) -> list:
     """One colour for each of `count` series or classes.
 
-    Ten can be told apart; more are drawn evenly from a continuous colour map, so
+    Ten are distinct; more are taken evenly from a continuous colour map, in which
     neighbours look alike.
     """
     if count <= len(PALETTE):
@@ -46,13 +46,13 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.07, h_pad=0.07)  # inches
     if title:
-        # A dollar sign in the name of a file or a run begins no formula.
+        # A dollar sign in the name of a file or a run does not start a formula.
         figure.suptitle(title, fontsize=12, fontweight="bold", parse_math=False)
     return figure
 
 
 def shorten(text: str, length: int) -> str:
-    """Both ends of what is longer than `length` (3 or more), such as a file's name."""
+    """The text, or only both its ends if it is longer than `length` (3 or more)."""
     if len(text) <= length:
         return text
     return f"{text[: (length - 1) // 2]}…{text[-(length // 2) :]}"
@@ -70,7 +70,7 @@ def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
 
 
 def label_classes(axis, class_names: Sequence[str], rotation: float = 0) -> None:
-    """Names the ticks 0, 1, ... of an x or y axis; a few only, where there are many."""
+    """Names the ticks 0, 1, ... of an axis; only some of them if there are many."""
     step = -(-len(class_names) // 25) if len(class_names) > 50 else 1
     turned = {"rotation": rotation, "ha": "right", "rotation_mode": "anchor"}
     axis.set_ticks(
@@ -95,15 +95,15 @@ def title_image(axes: Axes, title: str, **text) -> None:
 
 
 def hide_ticks(axes: Axes) -> None:
-    """Leaves the drawing and its frame, without ticks."""
+    """Removes the ticks of both axes."""
     axes.set_xticks([])
     axes.set_yticks([])
 
 
 def save(figure: Figure, path: str | pathlib.Path) -> pathlib.Path:
-    """Writes a PNG or a PDF, by the suffix; makes the folder.
+    """Writes a PNG or a PDF, by the suffix, and creates the folder.
 
-    Pictures have 150 dots per inch, or the figure's own `dpi` where that is more.
+    Pictures have 150 dots per inch, or the figure's own `dpi` if that is more.
     """
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

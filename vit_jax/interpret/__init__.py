@@ -1,4 +1,4 @@
-"""What a trained model looks at, and whether a picture of that can be trusted.
+"""What a trained model looks at, and how faithful a picture of that is.
 
 Imports `runs` and the rooms below it, not `training`.
 """

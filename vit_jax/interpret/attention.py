@@ -1,8 +1,8 @@
-"""Attention weights of a ViT, read from its own forward pass, and what they add up to.
+"""Attention weights of a ViT, read from its forward pass, and heat maps of them.
 
-Maps are shares on the grid of patches, [batch, rows, columns]. They start from what the
-head sees: the class token; with mean pooling all patches alike; with sequence pooling
-the patches as the learned softmax weighs them.
+Maps are fractions on the grid of patches, [batch, rows, columns]. They start from the
+tokens that the head reads: the class token; with mean pooling all patches equally; with
+sequence pooling the patches by their learned softmax weights.
 """
 
 import dataclasses
@@ -24,11 +24,11 @@ HEAD_FUSIONS = {"mean": np.mean, "max": np.max, "min": np.min}
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """What one forward pass showed.
+    """Attention in one forward pass.
 
     Attributes:
       weights: of every block and head; each query's weights sum to 1.
-      readout: share of each token in what the head sees; sums to 1.
+      readout: weight of each token in the input of the head; sums to 1.
       logits: of the same pass.
       grid: rows and columns of patches.
       first_patch: index of the first patch among the tokens.
@@ -46,13 +46,13 @@ class Attention:
         return slice(self.first_patch, self.first_patch + self.grid[0] * self.grid[1])
 
     def on_grid(
-        self, shares: Float[np.ndarray, "*batch tokens"]
+        self, values: Float[np.ndarray, "*batch tokens"]
     ) -> Float[np.ndarray, "*batch rows columns"]:
-        """The patches of `shares` in their places; other tokens are left out."""
-        return shares[..., self.patches].reshape(*shares.shape[:-1], *self.grid)
+        """The values of the patches on their grid; other tokens are left out."""
+        return values[..., self.patches].reshape(*values.shape[:-1], *self.grid)
 
     def maps(self) -> Float[np.ndarray, "batch blocks heads rows columns"]:
-        """Where the readout of each block and head looks, for example its class token.
+        """Attention of the readout, for example the class token, by block and head.
 
         With a class token this is its row of the weights (Caron et al., 2021,
         arXiv:2104.14294, figure 1).
@@ -71,7 +71,9 @@ def read_attention(
       UserError: the model is no ViT.
     """
     model = check_vit(run)
-    logits, weights, scores = _forward(run.variables, run.normalize(images), model)
+    logits, weights, scores = forward_with_attention(
+        run.variables, run.normalize(images), model
+    )
     height, width, _ = run.image_shape
     grid = (height // model.patch_size, width // model.patch_size)
     num_patches, first_patch = grid[0] * grid[1], int(model.pooling == "cls")
@@ -101,10 +103,10 @@ def check_vit(run: Run) -> ViT:
 
 
 @functools.partial(jax.jit, static_argnames="model")
-def _forward(
+def forward_with_attention(
     variables: Any, images: Float[Array, "b h w c"], model: ViT
 ) -> tuple[Array, Array, Array | None]:
-    """(logits, weights [b, blocks, heads, t, t], scores of sequence pooling or None)"""
+    """(logits, weights [b, blocks, heads, t, t], sequence pooling's scores or None)."""
     logits, state = model.apply(
         variables,
         images,
@@ -126,7 +128,7 @@ def rollout(
     discard_ratio: float = 0.0,
     residual: bool = True,
 ) -> Float[np.ndarray, "*batch tokens tokens"]:
-    """How much of each input token is in each output token.
+    """The contribution of each input token to each output token.
 
     Abnar and Zuidema, 2020, "Quantifying Attention Flow in Transformers"
     (arXiv:2005.00928), equation 1: the product over the blocks of their attention, to
@@ -135,7 +137,8 @@ def rollout(
     Args:
       weights: of each block, the first block first.
       head_fusion: "mean", as in the paper, "max" or "min" over the heads.
-      discard_ratio: share of each query's smallest weights that count as 0; below 1.
+      discard_ratio: fraction of each query's weights, the smallest ones, that are set
+        to 0; below 1.
       residual: whether to add the identity.
     """
     fused = HEAD_FUSIONS[head_fusion](weights, axis=-3)
@@ -155,9 +158,9 @@ def rollout(
 def rollout_maps(
     attention: Attention, **options: Any
 ) -> Float[np.ndarray, "batch rows columns"]:
-    """`rollout` of what the head sees; `options` are its own."""
-    shares = rollout(attention.weights, **options)
-    return attention.on_grid(np.einsum("bq,bqk->bk", attention.readout, shares))
+    """`rollout` from the readout to the patches; `options` are those of `rollout`."""
+    flow = rollout(attention.weights, **options)
+    return attention.on_grid(np.einsum("bq,bqk->bk", attention.readout, flow))
 
 
 def mean_distances(

@@ -1,4 +1,4 @@
-"""Does a model use what a map marks? Deletion and insertion curves."""
+"""Deletion and insertion curves: whether a model uses what a heat map marks."""
 
 import dataclasses
 import functools
@@ -18,38 +18,38 @@ class Curves:
     """Probability of the explained class of each image, 0 to 1.
 
     Attributes:
-      share: of cells changed, from 0 to 1.
+      fraction: of cells changed, from 0 to 1.
       deletion: as the most marked cells are removed first; falls fast for a good map.
       insertion: as they are put into an empty image first; rises fast for a good map.
     """
 
-    share: Float[np.ndarray, "points"]
+    fraction: Float[np.ndarray, "points"]
     deletion: Float[np.ndarray, "n points"]
     insertion: Float[np.ndarray, "n points"]
 
     @property
     def deletion_areas(self) -> Float[np.ndarray, "n"]:
         """Area under each image's deletion curve, 0 to 1; lower is better."""
-        return np.trapezoid(self.deletion, self.share, axis=1)
+        return np.trapezoid(self.deletion, self.fraction, axis=1)
 
     @property
     def insertion_areas(self) -> Float[np.ndarray, "n"]:
         """Area under each image's insertion curve, 0 to 1; higher is better."""
-        return np.trapezoid(self.insertion, self.share, axis=1)
+        return np.trapezoid(self.insertion, self.fraction, axis=1)
 
 
 def mean_and_error(values: Float[np.ndarray, "n *rest"]) -> tuple[Any, Any]:
     """Mean over the images and its standard error; NaN for a single image."""
     n = len(values)
-    deviation = np.std(values, axis=0, ddof=1) if n > 1 else np.nan * values[0]
-    return values.mean(axis=0), deviation / n**0.5
+    std = np.std(values, axis=0, ddof=1) if n > 1 else np.nan * values[0]
+    return values.mean(axis=0), std / n**0.5
 
 
 def describe(curves: Curves, control: Curves) -> dict[str, float]:
     """Means and standard errors over the images, also of the difference to a control.
 
-    The difference is taken image by image, so that it does not scatter with how
-    certain the model is of each image.
+    The difference is taken image by image, which removes the variance that comes from
+    the model's confidence in each image.
 
     Returns:
       deletion, insertion, and of each NAME also NAME_error, NAME_minus_random and
@@ -57,8 +57,8 @@ def describe(curves: Curves, control: Curves) -> dict[str, float]:
     """
     described = {}
     for name in ("deletion", "insertion"):
-        areas, by_chance = (getattr(c, f"{name}_areas") for c in (curves, control))
-        for key, values in ((name, areas), (f"{name}_minus_random", areas - by_chance)):
+        areas, random = (getattr(c, f"{name}_areas") for c in (curves, control))
+        for key, values in ((name, areas), (f"{name}_minus_random", areas - random)):
             mean, error = mean_and_error(values)
             described |= {key: float(mean), f"{key}_error": float(error)}
     return described
@@ -111,11 +111,11 @@ def measure(
             changed = np.where(kept, images, fill)
             chosen = np.take_along_axis(predict(changed), classes[:, None], axis=1)
             curve.append(chosen[:, 0])
-    # At the same places for every grid, so that curves can be drawn and averaged.
-    share = np.linspace(0, 1, num_points)
-    join = functools.partial(np.interp, share, counts / num_cells)
+    # The same points for every grid, so that curves can be drawn and averaged.
+    fraction = np.linspace(0, 1, num_points)
+    join = functools.partial(np.interp, fraction, counts / num_cells)
     return Curves(
-        share,
+        fraction,
         np.stack([join(image) for image in np.transpose(deletion)]),
         np.stack([join(image) for image in np.transpose(insertion)]),
     )
@@ -137,7 +137,7 @@ def measure_random(
         for _ in range(num_draws)
     ]
     return Curves(
-        draws[0].share,
+        draws[0].fraction,
         np.mean([curves.deletion for curves in draws], axis=0),
         np.mean([curves.insertion for curves in draws], axis=0),
     )
@@ -152,8 +152,8 @@ def compare(
 ) -> tuple[dict[str, Curves], dict[str, dict[str, float]]]:
     """Curves and `describe` of each kind of map by name, and of random ones.
 
-    Removing a coarse cell destroys more than removing a fine one, so maps on grids of
-    different sizes have different controls: "random, 8 × 8" for example.
+    Removing a coarse cell changes more pixels than removing a fine one. Maps on grids
+    of different sizes therefore have different controls, such as "random, 8 × 8".
     """
     options = {"classes": classes, "fill": fill}
     curves = {

@@ -1,4 +1,4 @@
-"""What a model's head sees of images, and a plane to show it on."""
+"""Features of images before a model's head, and their t-SNE plane."""
 
 import functools
 from typing import Any
@@ -36,7 +36,7 @@ def pooled_features(
 
 
 def embed(features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
-    """t-SNE (van der Maaten and Hinton, 2008) to two dimensions, always the same."""
+    """t-SNE (van der Maaten and Hinton, 2008) to two dimensions, with a fixed seed."""
     perplexity = min(30.0, (len(features) - 1) / 3)
     return sklearn.manifold.TSNE(perplexity=perplexity, random_state=0).fit_transform(
         features

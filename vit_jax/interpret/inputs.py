@@ -1,4 +1,4 @@
-"""Anybody's image files as a model takes them."""
+"""Image files as input of a model."""
 
 import pathlib
 import sys
@@ -11,14 +11,14 @@ from PIL import Image
 from vit_jax.data.image_files import UnreadableImageError, read_image
 from vit_jax.errors import UserError
 
-# Of a photo that is drawn: more than a panel has in print, at 300 dots per inch.
+# Longer side of a photo in a figure, in pixels: more than a panel needs in print.
 _MAX_PHOTO_SIDE = 1200
-# What is looked for in a folder. A file that is named itself may end in anything.
+# Suffixes of images in a folder. A file that is given by name may have any suffix.
 _SUFFIXES = ("png", "jpg", "jpeg", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm")
 
 
 def find_images(paths: Iterable[str]) -> list[pathlib.Path]:
-    """Files as given; of a folder all images in it and below, in order of their names.
+    """The files given, and all images in and below the folders given, sorted by name.
 
     Raises:
       UserError: a folder without an image.
@@ -77,9 +77,9 @@ def read_photo(path: pathlib.Path) -> UInt8[np.ndarray, "height width 3"]:
 def read_images(
     files: Sequence[pathlib.Path], image_shape: tuple[int, int, int]
 ) -> tuple[list[pathlib.Path], UInt8[np.ndarray, "n height width channels"]]:
-    """(files, images) of those that could be read.
+    """(files, images) of the files that can be read.
 
-    The others are named on standard error, as are those whose channels were converted.
+    The others are named on standard error, as are files whose channels are converted.
     """
     wanted = {1: "L", 3: "RGB"}[image_shape[2]]
     read, images = [], []

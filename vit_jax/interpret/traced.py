@@ -1,6 +1,6 @@
 """Shapes and parameters of a network, and the parts that all networks have.
 
-They are read from the module itself: JAX traces it without computing anything.
+They are read from the module, which JAX traces without computing anything.
 """
 
 import functools
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 class Traced:
-    """Shapes that went into and came out of every submodule, and of all parameters.
+    """Shapes of the input and output of every submodule, and of all parameters.
 
     Attributes:
       inputs, outputs: for one image, by path such as "block0/attention/qkv"; "" is the
@@ -42,15 +42,14 @@ class Traced:
                 self.outputs[path] = output.shape[1:]
             return output
 
-        # Asked for intermediates, attention is computed in the one way that works on
-        # every machine.
+        # With intermediates, attention is computed in the way that every machine has.
         apply = functools.partial(model.apply, train=False, mutable=["intermediates"])
         images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
         with nn.intercept_methods(record):
             jax.eval_shape(apply, variables, images)
 
     def count(self, *paths: str) -> int:
-        """Parameters below all of `paths`; 0 for what has none."""
+        """Number of parameters below all of `paths`."""
         return sum(models.count_params(self._below(path)) for path in paths)
 
     def kernel(self, path: str) -> Shape:
@@ -75,12 +74,12 @@ def tokens(shape: Shape) -> str:
 
 
 def image_part(traced: Traced) -> Part:
-    """What goes in."""
+    """The input."""
     return Part("Image", (), "data", times(*traced.inputs[""]))
 
 
 def head_parts(traced: Traced) -> tuple[Part, Part]:
-    """The head, and the classes that come out."""
+    """The head, and the classes that are its output."""
     (width,), (classes,) = traced.inputs["head"], traced.outputs["head"]
     lines = (f"linear, {width} → {classes}",)
     head = Part("Head", lines, "head", f"{classes} logits", traced.count("head"))
@@ -90,7 +89,7 @@ def head_parts(traced: Traced) -> tuple[Part, Part]:
 def convolution_part(
     traced: Traced, path: str, *, norm: str = "", after: str = ""
 ) -> Part:
-    """A convolution with the BatchNorm of the path `norm`, and what comes `after`."""
+    """A convolution, the BatchNorm of the path `norm`, and what comes `after`."""
     before, output = traced.inputs[path], traced.outputs[path]
     rows, columns, channels_in, channels_out = traced.kernel(path)
     stride = before[0] // output[0]

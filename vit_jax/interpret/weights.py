@@ -1,4 +1,4 @@
-"""What the first layers of a trained model hold, whatever the image."""
+"""What the first layers of a trained model have learned, for any image."""
 
 import numpy as np
 from jaxtyping import Float
@@ -7,13 +7,15 @@ from sklearn.decomposition import PCA
 from vit_jax.models import ViT
 from vit_jax.runs.load import Run
 
+_MAX_FILTERS = 28
+
 
 def stem_filters(
-    run: Run, max_filters: int = 28
+    run: Run,
 ) -> Float[np.ndarray, "height width channels filters"]:
     """Principal components of the first layer's filters, the strongest first.
 
-    Dosovitskiy et al., 2021, figure 7 (left). Of shifted patches the unshifted view.
+    Dosovitskiy et al., 2021, figure 7 (left). Shifted patches show the unshifted view.
     """
     params = run.variables["params"]
     if not isinstance(run.model, ViT):
@@ -26,14 +28,14 @@ def stem_filters(
         side, channels = run.model.patch_size, run.image_shape[2]
         kernel = kernel.reshape(side, side, -1, kernel.shape[1])[:, :, :channels]
     filters = np.asarray(kernel).reshape(-1, kernel.shape[-1]).T
-    components = PCA(min(max_filters, *filters.shape)).fit(filters).components_
+    components = PCA(min(_MAX_FILTERS, *filters.shape)).fit(filters).components_
     return components.T.reshape(*kernel.shape[:3], -1)
 
 
 def position_similarity(
     run: Run,
 ) -> Float[np.ndarray, "rows columns rows columns"] | None:
-    """Cosine similarity of the patches' learned positions; None without these."""
+    """Cosine similarity of the patches' learned positions; None if there are none."""
     params = run.variables["params"]
     if "positions" not in params:
         return None

@@ -1,7 +1,7 @@
 """How well confidence matches accuracy, and temperature scaling.
 
 Confidence is the probability of the predicted class. Arguments are as in
-`classification`; a result is NaN where a logit is not finite.
+`classification`; a result is NaN if a logit is not finite.
 """
 
 import dataclasses
@@ -22,10 +22,10 @@ class ReliabilityBins:
     """Examples grouped by confidence.
 
     Attributes:
-      edges: of the bins, 0 to 1; a bin holds its upper edge.
+      edges: of the bins, 0 to 1; a bin includes its upper edge.
       counts: number of examples.
-      confidence: mean of each bin; NaN where it is empty.
-      accuracy: share of each bin that is right; NaN where it is empty.
+      confidence: mean of each bin; NaN if it is empty.
+      accuracy: fraction of each bin that is predicted correctly; NaN if it is empty.
     """
 
     edges: Float[np.ndarray, "edges"]
@@ -58,7 +58,7 @@ def reliability_bins(
     """Groups examples by confidence into bins of equal width, or of equal numbers.
 
     The edges of equal-mass bins are quantiles of the confidence, so equal confidences
-    share a bin. Where a logit is not finite all bins are empty.
+    are in one bin. If a logit is not finite, all bins are empty.
     """
     if not np.isfinite(logits).all():
         logits, labels = logits[:0], labels[:0]
@@ -69,7 +69,7 @@ def reliability_bins(
         edges[1:-1] = np.quantile(confidence, edges[1:-1], method="inverted_cdf")
     bins = np.searchsorted(edges[1:-1], confidence, side="left")
     counts = np.bincount(bins, minlength=num_bins)
-    with np.errstate(invalid="ignore"):  # 0/0 is NaN in an empty bin, as promised
+    with np.errstate(invalid="ignore"):  # 0/0 is NaN in an empty bin
         return ReliabilityBins(
             edges,
             counts,
@@ -81,9 +81,9 @@ def reliability_bins(
 def mean_confidence_by_class(
     logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
 ) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "k"]]:
-    """Mean confidence of each true class's right predictions, and of its wrong ones.
+    """Mean confidence of each true class's correct predictions, and of its wrong ones.
 
-    NaN where the class has no right, or no wrong, prediction.
+    NaN if the class has no such prediction.
     """
     predicted, num_classes = classification.predicted_classes(logits), logits.shape[1]
     means = []
@@ -115,9 +115,9 @@ def fit_temperature(
 ) -> float:
     """The T that minimises the cross-entropy of logits / T (Guo et al. 2017, 4.2).
 
-    Fit it on validation logits and use it on test logits. Above 1: the model was too
-    confident. The loss has one minimum, because it is convex in 1 / T; where every
-    prediction is right there is none, and the result is the lower end of
+    It is fitted on validation logits and applied to test logits. A T above 1 means that
+    the model is too confident. The loss is convex in 1 / T and so has one minimum. If
+    every prediction is correct there is none, and the result is the lower end of
     `TEMPERATURE_RANGE`, within the tolerance of the search.
     """
     if not np.isfinite(logits).all():
@@ -154,7 +154,7 @@ def summarize(
         "brier_score": brier_score(scaled, labels),
         "nll": classification.cross_entropy(scaled, labels),
     }
-    return {key: None if math.isnan(x) else x for key, x in values.items()}
+    return classification.defined(values)
 
 
 def _probabilities(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:

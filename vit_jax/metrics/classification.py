@@ -1,14 +1,15 @@
-"""How well logits name the class, over a whole split and class by class.
+"""Accuracy, loss, precision, recall and F1 of a split, and of each of its classes.
 
-Everywhere: `logits` [n, k] are unnormalised scores, `labels` [n] are classes 0 to k-1,
-the predicted class is the first of the largest logits, and shares are 0 to 1. An
-example with a logit that is not finite has no predicted class (-1): it is never right,
-and accuracy and loss of a split that holds one are NaN, so that a broken model is seen.
+In all functions `logits` [n, k] are unnormalised scores, `labels` [n] are classes 0 to
+k-1, the predicted class is the first of the largest logits, and fractions are 0 to 1.
+An example with a logit that is not finite has no predicted class (-1). It never counts
+as correct, and the accuracy and loss of its split are NaN, so that the fault is seen.
 """
 
 import dataclasses
 import math
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import sklearn.metrics
@@ -22,17 +23,17 @@ def predicted_classes(logits: Float[np.ndarray, "n k"]) -> Int64[np.ndarray, "n"
 
 
 def accuracy(logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]) -> float:
-    """Share of examples whose predicted class is the label; NaN if not finite."""
+    """Fraction of examples whose predicted class is the label; NaN if not finite."""
     return top_k_accuracy(logits, labels, 1)
 
 
 def top_k_accuracy(
     logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"], top: int
 ) -> float:
-    """Share of examples whose label is among the `top` largest logits.
+    """Fraction of examples whose label is among the `top` largest logits.
 
     Of equal logits the lower class comes first, as in the predicted class. So a model
-    that gives every class the same logit scores no better than chance.
+    that gives every class the same logit scores no better than guessing.
     """
     if not np.isfinite(logits).all():
         return math.nan
@@ -45,8 +46,8 @@ def cross_entropy(
 ) -> float:
     """Mean negative log-likelihood of the labels, in nats; NaN if not finite.
 
-    Computed in float64 from log-probabilities, so a confident mistake costs its true
-    amount in place of infinity.
+    It is computed in float64 from log-probabilities, so that the loss of a confident
+    mistake is finite.
     """
     if not np.isfinite(logits).all():
         return math.nan
@@ -54,62 +55,8 @@ def cross_entropy(
     return float(-log_probs[np.arange(len(labels)), labels].mean())
 
 
-def confusion_matrix(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
-) -> Int64[np.ndarray, "k k"]:
-    """Number of examples of each class (row) predicted as each class (column).
-
-    Examples without a predicted class are in no cell.
-    """
-    return sklearn.metrics.confusion_matrix(
-        labels, predicted_classes(logits), labels=np.arange(logits.shape[1])
-    )
-
-
-class Confusion(NamedTuple):
-    """How often one class is predicted as another.
-
-    Attributes:
-      true, predicted: the two classes; where both directions are counted together,
-        the lower class and the higher one.
-      count: number of examples.
-      fraction_of_errors: `count` divided by the number of all wrong predictions.
-    """
-
-    true: int
-    predicted: int
-    count: int
-    fraction_of_errors: float
-
-
-def top_confusions(
-    matrix: Int[np.ndarray, "k k"], num_pairs: int = 10, *, both_ways: bool = False
-) -> list[Confusion]:
-    """The most frequent mistakes of a confusion matrix, the most frequent first.
-
-    Pairs that are never confused are left out; of equally frequent pairs the lower
-    classes come first.
-
-    Args:
-      matrix: true classes in rows, predicted classes in columns.
-      num_pairs: the largest number of pairs to return.
-      both_ways: whether to add "a predicted as b" and "b predicted as a" up.
-    """
-    mistakes = matrix - np.diag(np.diag(matrix))
-    num_errors = mistakes.sum()
-    if both_ways:
-        mistakes = np.triu(mistakes + mistakes.T)
-    order = np.argsort(-mistakes, axis=None, kind="stable")[:num_pairs]
-    rows, columns = np.unravel_index(order, matrix.shape)
-    return [
-        Confusion(int(row), int(column), int(count), float(count / num_errors))
-        for row, column in zip(rows, columns, strict=True)
-        if (count := mistakes[row, column])
-    ]
-
-
 def confidence(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
-    """Probability of the predicted class; NaN where there is none."""
+    """Probability of the predicted class; NaN if there is none."""
     finite = predicted_classes(logits) >= 0
     values = np.full(len(logits), np.nan)
     values[finite] = softmax(logits[finite].astype(np.float64), axis=1).max(axis=1)
@@ -119,41 +66,27 @@ def confidence(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
 def most_confident_mistakes(
     logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"], num_examples: int
 ) -> Int64[np.ndarray, "m"]:
-    """Indices of the wrong predictions held with most confidence, highest first.
+    """Indices of the wrong predictions with the highest confidence, highest first.
 
     m is `num_examples`, or the number of mistakes if that is less.
     """
     predicted = predicted_classes(logits)
     wrong = np.flatnonzero((predicted != labels) & (predicted >= 0))
-    return _by_confidence(logits, wrong)[:num_examples]
+    return by_confidence(logits, wrong)[:num_examples]
 
 
-def examples_of_confusion(
-    logits: Float[np.ndarray, "n k"],
-    labels: Int[np.ndarray, "n"],
-    true: int,
-    predicted: int,
-) -> Int64[np.ndarray, "m"]:
-    """Indices of the examples of class `true` that are predicted as `predicted`.
-
-    They come in the order of falling confidence.
-    """
-    chosen = (labels == true) & (predicted_classes(logits) == predicted)
-    return _by_confidence(logits, np.flatnonzero(chosen))
-
-
-def _by_confidence(
+def by_confidence(
     logits: Float[np.ndarray, "n k"], indices: Int64[np.ndarray, "m"]
 ) -> Int64[np.ndarray, "m"]:
+    """The indices in the order of falling confidence."""
     return indices[np.argsort(-confidence(logits[indices]), kind="stable")]
 
 
 @dataclasses.dataclass(frozen=True)
 class PerClass:
-    """Quality class by class; NaN where the split has no example of the class.
+    """Scores of each class; NaN if the split has no example of the class.
 
-    A class that is never predicted has precision 0. Macro means are over the classes
-    that the split has.
+    A class that is never predicted has precision 0.
     """
 
     precision: Float[np.ndarray, "k"]
@@ -186,7 +119,7 @@ def per_class(
 def per_class_accuracy(
     logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
 ) -> Float[np.ndarray, "k"]:
-    """Share of each class's examples that are right (its recall); NaN without any."""
+    """Fraction of each class's examples predicted correctly, its recall; else NaN."""
     return per_class(logits, labels).recall
 
 
@@ -202,26 +135,29 @@ def summarize(
     logits: Float[np.ndarray, "n k"],
     labels: Int[np.ndarray, "n"],
     class_names: tuple[str, ...],
-    num_confusions: int = 10,
 ) -> dict[str, Any]:
     """All of the above in values that JSON has: undefined numbers are None.
 
     Returns:
       num_examples, num_without_prediction, accuracy, cross_entropy, top_5_accuracy (of
       more than five classes), macro (precision, recall, f1), worst_class (name, f1),
-      worst_class_by_accuracy (name, accuracy), per_class (name -> accuracy, precision,
-      recall, f1, support), confusion_matrix, top_confusions (true, predicted, count,
-      fraction_of_errors), and the same of pairs in both directions together:
-      top_confused_pairs (first, second, count, fraction_of_errors).
+      worst_class_by_accuracy (name, accuracy), and per_class (name -> accuracy,
+      precision, recall, f1, support).
     """
     scores = per_class(logits, labels)
-    matrix = confusion_matrix(logits, labels)
     worst, least = worst_class(scores.f1), worst_class(scores.recall)
-    summary = {
+    values = {
+        "accuracy": accuracy(logits, labels),
+        "cross_entropy": cross_entropy(logits, labels),
+    }
+    if logits.shape[1] > 5:
+        values["top_5_accuracy"] = top_k_accuracy(logits, labels, 5)
+    rows = zip(scores.recall, scores.precision, scores.recall, scores.f1, strict=True)
+    keys = ("accuracy", "precision", "recall", "f1")
+    return {
         "num_examples": len(labels),
         "num_without_prediction": int((predicted_classes(logits) < 0).sum()),
-        "accuracy": _defined(accuracy(logits, labels)),
-        "cross_entropy": _defined(cross_entropy(logits, labels)),
+        **defined(values),
         "macro": scores.macro(),
         "worst_class": {"name": class_names[worst], "f1": float(scores.f1[worst])},
         "worst_class_by_accuracy": {
@@ -229,35 +165,14 @@ def summarize(
             "accuracy": float(scores.recall[least]),
         },
         "per_class": {
-            name: {
-                "accuracy": _defined(scores.recall[index]),
-                "precision": _defined(scores.precision[index]),
-                "recall": _defined(scores.recall[index]),
-                "f1": _defined(scores.f1[index]),
-                "support": int(scores.support[index]),
-            }
-            for index, name in enumerate(class_names)
+            name: defined(dict(zip(keys, row, strict=True))) | {"support": int(support)}
+            for name, row, support in zip(
+                class_names, rows, scores.support, strict=True
+            )
         },
-        "confusion_matrix": matrix.tolist(),
-        "top_confusions": [
-            pair._asdict()
-            | {"true": class_names[pair.true], "predicted": class_names[pair.predicted]}
-            for pair in top_confusions(matrix, num_confusions)
-        ],
-        "top_confused_pairs": [
-            {
-                "first": class_names[pair.true],
-                "second": class_names[pair.predicted],
-                "count": pair.count,
-                "fraction_of_errors": pair.fraction_of_errors,
-            }
-            for pair in top_confusions(matrix, num_confusions, both_ways=True)
-        ],
     }
-    if logits.shape[1] > 5:
-        summary["top_5_accuracy"] = _defined(top_k_accuracy(logits, labels, 5))
-    return summary
 
 
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+def defined(values: Mapping[str, float]) -> dict[str, float | None]:
+    """The numbers as JSON has them: NaN becomes None."""
+    return {key: None if math.isnan(x) else float(x) for key, x in values.items()}

@@ -1,4 +1,4 @@
-"""How far apart classes lie in a space of features."""
+"""Distances within and between classes in a feature space."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ class ClassDistances:
 
     @property
     def ratio(self) -> float:
-        """between / within: 1 where classes are not apart, more where they are."""
+        """between / within: 1 if classes are not separated, more if they are."""
         return self.between / self.within if self.within else math.nan
 
 
@@ -37,9 +37,9 @@ def class_distances(
 ) -> ClassDistances:
     """Mean distance within and between classes.
 
-    All pairs of examples count alike, so a large class weighs more. Of more than
-    `max_examples` a random draw without replacement is compared: time and memory grow
-    with its square.
+    All pairs of examples have the same weight, so a large class counts more. Of more
+    than `max_examples` a random sample without replacement is compared, because time
+    and memory grow with the square of their number.
     """
     if len(labels) > max_examples:
         rng = np.random.default_rng(seed)

@@ -1,6 +1,6 @@
 """Images that two splits share, exactly or nearly.
 
-An image seen in training is no test of what was learned; CIFAR has such images (Barz &
+An image seen in training does not test generalisation; CIFAR has such images (Barz &
 Denzler, "Do we train on test data?", 2020, arXiv:1902.00423).
 """
 
@@ -11,9 +11,9 @@ import sklearn.metrics
 from jaxtyping import Float32, Int64, UInt8
 
 THUMBNAIL_PIXELS = 16
-# At 0.97, 64 test images of CIFAR-10 have a partner in the training split; seen side by
-# side, each pair shows the same object in the same picture. From 0.965 down, different
-# birds and planes before an even sky join them.
+# At 0.97, 64 test images of CIFAR-10 have a partner in the training split, and each of
+# these pairs shows the same object in the same picture. From 0.965 down there are also
+# pairs of different birds and planes against a plain sky.
 MIN_CORRELATION = 0.97
 
 
@@ -39,18 +39,18 @@ def near_duplicates(
 ) -> tuple[Int64[np.ndarray, "pairs 2"], Float32[np.ndarray, "pairs"]]:
     """Images whose most similar image in `others` is nearly the same.
 
-    Similarity is Pearson's correlation of thumbnails of about 16 pixels a side: blind
-    to brightness, contrast and compression, but not to shifts, crops and flips. So the
-    result is a lower bound: people who compared neighbours in a network's feature space
-    found more. The default suits photographs; simple drawings such as digits resemble
-    each other more. An image of one even colour resembles none.
+    Similarity is Pearson's correlation of thumbnails of about 16 pixels a side. It does
+    not depend on brightness, contrast and compression, but on shifts, crops and flips.
+    The result is therefore a lower bound; comparing neighbours in a network's feature
+    space finds more. The default suits photographs; simple drawings such as digits are
+    more similar to each other. An image of one colour is similar to none.
 
     Returns:
       (index in `images`, index in `others`) and the correlation of each pair, the
       most similar pair first.
     """
     ours, theirs = _thumbnails(images), _thumbnails(others)
-    # Of unit vectors the nearest is the one with the highest correlation.
+    # The nearest unit vector is the one with the highest correlation.
     partner = sklearn.metrics.pairwise_distances_argmin(ours, theirs)
     correlation = (ours * theirs[partner]).sum(axis=1)
     found = np.flatnonzero(correlation >= min_correlation)
@@ -65,7 +65,7 @@ def _digest(image: UInt8[np.ndarray, "h w c"]) -> bytes:
 def _thumbnails(
     images: UInt8[np.ndarray, "n h w c"],
 ) -> Float32[np.ndarray, "n features"]:
-    """Block means with mean 0 and length 1; all 0 for an even image."""
+    """Block means, scaled to mean 0 and length 1; all 0 for an image of one colour."""
     n, height, width, channels = images.shape
     rows, columns = (max(1, side // THUMBNAIL_PIXELS) for side in (height, width))
     images = images[:, : height // rows * rows, : width // columns * columns]

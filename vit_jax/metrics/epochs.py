@@ -1,4 +1,4 @@
-"""Logged training values by epoch, and when they reached a goal."""
+"""Logged training values by epoch, and the epoch at which they reach a goal."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ class EpochMeans:
     def first_reaching(self, goal: float) -> tuple[float, float]:
         """Epochs and seconds of training until a value is at least `goal`.
 
-        Both are infinite where none is, and NaN where nothing was logged.
+        Both are infinite if no value is, and NaN if nothing was logged.
         """
         if not len(self.values):
             return math.nan, math.nan
@@ -40,7 +40,7 @@ def epoch_means(
     seconds: Float[np.ndarray, "intervals"],
     values: Float[np.ndarray, "intervals"],
 ) -> EpochMeans:
-    """Joins the intervals of a log to epochs.
+    """Averages the intervals of a log over epochs.
 
     An interval may end anywhere, and evaluations at whole steps miss the ends of epochs
     by a little. So each window ends with the interval whose end is nearest to a whole

@@ -1,7 +1,7 @@
 """Agreement with people: CIFAR-10H (Peterson et al. 2019, arXiv:1908.07086).
 
 `counts` [n, k] says how often people chose each class for each image, in the order of
-the test split; `check_counts` refuses counts that do not fit it.
+the test split; `check_counts` refuses counts that do not fit the split.
 """
 
 import math
@@ -13,7 +13,8 @@ from jaxtyping import Float, Float64, Int, Int64
 from scipy.special import entr, log_softmax, softmax
 
 from vit_jax.errors import UserError
-from vit_jax.metrics import classification
+from vit_jax.metrics import confusions
+from vit_jax.metrics.classification import defined
 
 
 def load_counts(path: str | pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
@@ -63,12 +64,12 @@ def human_cross_entropy(
     if not np.isfinite(logits).all():
         return math.nan
     log_probs = log_softmax(logits.astype(np.float64), axis=1)
-    return float(-(_shares(counts) * log_probs).sum(axis=1).mean())
+    return float(-(_fractions(counts) * log_probs).sum(axis=1).mean())
 
 
 def human_entropy(counts: Int64[np.ndarray, "n k"]) -> float:
     """Mean entropy of people's choices, in nats: how far they disagree."""
-    return float(entr(_shares(counts)).sum(axis=1).mean())
+    return float(entr(_fractions(counts)).sum(axis=1).mean())
 
 
 def confusion_correlation(
@@ -78,17 +79,17 @@ def confusion_correlation(
 ) -> float:
     """Does the model confuse the classes that people confuse? -1 to 1.
 
-    Pearson's correlation over the k (k - 1) pairs of classes between two shares: of the
-    true class's examples that the model takes for the other class, and of people's
-    choices on these examples that name the other class. NaN where either makes no
-    mistakes, or the same share of each.
+    Pearson's correlation, over the k (k - 1) pairs of a true and another class, between
+    the fraction of the true class's examples that the model predicts as the other and
+    the fraction of people's choices on these examples that name the other. NaN if
+    either makes no mistakes, or equally many of each kind.
     """
     num_classes = logits.shape[1]
     people = np.zeros((num_classes, num_classes))
     np.add.at(people, labels, counts)
-    model = classification.confusion_matrix(logits, labels)
+    model = confusions.confusion_matrix(logits, labels)
     off_diagonal = ~np.eye(num_classes, dtype=bool)
-    pairs = np.stack([_shares(matrix)[off_diagonal] for matrix in (model, people)])
+    pairs = np.stack([_fractions(matrix)[off_diagonal] for matrix in (model, people)])
     if (np.ptp(pairs, axis=1) == 0).any():
         return math.nan
     return float(np.corrcoef(pairs)[0, 1])
@@ -99,15 +100,15 @@ def largest_differences(
     counts: Int64[np.ndarray, "n k"],
     num_examples: int,
 ) -> tuple[Int64[np.ndarray, "m"], Float64[np.ndarray, "m"]]:
-    """Indices of the examples on which model and people differ most, and how far.
+    """Indices of the examples on which model and people differ most, and how much.
 
-    The difference is the total variation distance: half the sum of absolute differences
-    between the probabilities and people's shares; 0 agrees, 1 shares no class. Examples
-    with a logit that is not finite are left out.
+    The difference is the total variation distance: half the sum of the absolute
+    differences between the model's probabilities and the fractions of people, 0 to 1.
+    Examples with a logit that is not finite are left out.
     """
     finite = np.flatnonzero(np.isfinite(logits).all(axis=1))
     probabilities = softmax(logits[finite].astype(np.float64), axis=1)
-    differences = np.abs(probabilities - _shares(counts[finite])).sum(axis=1) / 2
+    differences = np.abs(probabilities - _fractions(counts[finite])).sum(axis=1) / 2
     order = np.argsort(-differences, kind="stable")[:num_examples]
     return finite[order], differences[order]
 
@@ -117,7 +118,7 @@ def summarize(
     labels: Int[np.ndarray, "n"],
     counts: Int64[np.ndarray, "n k"],
 ) -> dict[str, Any]:
-    """The model's and people's numbers side by side; undefined ones are None.
+    """Numbers of the model and of people; undefined ones are None.
 
     Returns:
       cross_entropy, entropy_of_people, confusion_correlation, accuracy_of_people (of
@@ -128,14 +129,14 @@ def summarize(
         "entropy_of_people": human_entropy(counts),
         "confusion_correlation": confusion_correlation(logits, labels, counts),
         "accuracy_of_people": float(
-            _shares(counts)[np.arange(len(labels)), labels].mean()
+            _fractions(counts)[np.arange(len(labels)), labels].mean()
         ),
         "accuracy_of_majority": float((counts.argmax(axis=1) == labels).mean()),
     }
-    return {key: None if math.isnan(x) else x for key, x in values.items()}
+    return defined(values)
 
 
-def _shares(counts: np.ndarray) -> Float64[np.ndarray, "n k"]:
+def _fractions(counts: np.ndarray) -> Float64[np.ndarray, "n k"]:
     """Each row over its sum; rows of zeros stay zero."""
     totals = counts.sum(axis=1, keepdims=True)
     return counts / np.maximum(totals, 1)

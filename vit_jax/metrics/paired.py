@@ -1,7 +1,7 @@
-"""Is one model really better than another, and how far do seeds scatter?
+"""Tests of the difference between two models, and the variation over seeds.
 
 `correct_a` and `correct_b` say of the same examples, in the same order, whether each
-model is right.
+model predicts them correctly.
 """
 
 import dataclasses
@@ -18,9 +18,9 @@ class McNemar:
     """McNemar's test.
 
     Attributes:
-      only_a: number of examples that only model a gets right.
-      only_b: number that only model b gets right.
-      p_value: chance of a split at least as uneven if both models were equally good.
+      only_a: number of examples that only model a predicts correctly.
+      only_b: number that only model b predicts correctly.
+      p_value: probability of a split at least as uneven between equally good models.
     """
 
     only_a: int
@@ -33,9 +33,9 @@ def mcnemar(
 ) -> McNemar:
     """McNemar's exact two-sided test of equal accuracy (Psychometrika 12, 1947).
 
-    Examples on which the models agree say nothing about which is better; of the others
-    each model should win half, so their number is binomial. One training run of each
-    model is compared, not the recipes: that takes several seeds.
+    Examples on which the models agree do not count. Of the others, each of two equally
+    good models wins half, so that the number of wins is binomial. The test compares one
+    training run of each model; to compare recipes takes several seeds.
     """
     only_a = int((correct_a & ~correct_b).sum())
     only_b = int((correct_b & ~correct_a).sum())
@@ -48,7 +48,7 @@ def mcnemar(
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """Accuracy of a minus accuracy of b (shares), with a confidence interval."""
+    """Accuracy of a minus accuracy of b (fractions), with a confidence interval."""
 
     estimate: float
     low: float
@@ -71,9 +71,9 @@ def bootstrap_difference(
     n = len(correct_a)
     only_a = np.mean(correct_a & ~correct_b)
     only_b = np.mean(correct_b & ~correct_a)
-    # Clipped: the two shares may sum to 1 + 1e-16.
-    shares = [only_a, only_b, max(0.0, 1 - only_a - only_b)]
-    draws = np.random.default_rng(seed).multinomial(n, shares, num_resamples)
+    # Clipped, since the first two may sum to 1 + 1e-16.
+    fractions = [only_a, only_b, max(0.0, 1 - only_a - only_b)]
+    draws = np.random.default_rng(seed).multinomial(n, fractions, num_resamples)
     tail = (1 - confidence) / 2
     low, high = np.quantile((draws[:, 0] - draws[:, 1]) / n, [tail, 1 - tail])
     return Difference(float(only_a - only_b), float(low), float(high))
@@ -82,7 +82,7 @@ def bootstrap_difference(
 def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
     """Mean and sample standard deviation (n - 1) over seeds.
 
-    The deviation of a single value is NaN: one seed says nothing about scatter.
+    The standard deviation of a single value is NaN.
     """
     std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
     return float(np.mean(values)), std

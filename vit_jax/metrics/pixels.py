@@ -1,4 +1,4 @@
-"""What pixel values a split holds."""
+"""Statistics of the pixel values of a split."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ from jaxtyping import Float, Int, UInt8
 
 @dataclasses.dataclass(frozen=True)
 class PixelStatistics:
-    """Of each channel, in 0..255 units.
+    """Statistics of each channel, in 0..255 units.
 
     Attributes:
       counts: number of pixels with each value.

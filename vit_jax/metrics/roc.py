@@ -14,8 +14,8 @@ from scipy.special import log_softmax
 class RocCurve:
     """The curve of one class, and the area under it (AUC), all 0 to 1.
 
-    A class that all or none of the split's examples belong to has no curve: its rates
-    are empty and its area is NaN. So it is where logits are not finite.
+    A class to which all or none of the split's examples belong has no curve: its rates
+    are empty and its area is NaN. The same holds for logits that are not finite.
     """
 
     false_positive_rate: Float[np.ndarray, "points"]
@@ -28,8 +28,8 @@ def one_vs_rest(
 ) -> list[RocCurve]:
     """The ROC curve of each class; examples are ranked by the class's probability.
 
-    Ranks come from float64 log-probabilities: of a confident model's float32
-    probabilities thousands round to 1, which would tie them.
+    Ranks come from float64 log-probabilities, because thousands of a confident model's
+    float32 probabilities round to 1, which would make them ties.
     """
     if not np.isfinite(logits).all():
         return [_NO_CURVE] * logits.shape[1]

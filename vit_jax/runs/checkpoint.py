@@ -1,14 +1,14 @@
-"""Checkpoints of a run: the best and the two newest, saved while training goes on.
+"""Checkpoints of a run: the best and the two newest, saved while training continues.
 
-Orbax writes to a temporary folder and renames it once it is complete, so whatever kills
-a save leaves the checkpoints before it as they were.
+Orbax writes to a temporary folder and renames it once it is complete, so a save that is
+killed leaves the earlier checkpoints intact.
 
     DIRECTORY/1200/state/_METADATA       names, dtypes, metrics, the caller's metadata
     DIRECTORY/1200/state/manifest.json   SHA-256 of every file of the state
     DIRECTORY/1200/state/...             arrays, as a flat dict from name to array
 
 Only arrays and JSON are read, never a pickle, and only into the names, shapes and
-dtypes that the caller expects: a stranger's checkpoint cannot run code.
+dtypes that the caller expects: a checkpoint of unknown origin cannot run code.
 """
 
 import contextlib
@@ -27,14 +27,14 @@ import orbax.checkpoint as ocp
 from vit_jax.errors import UserError
 from vit_jax.parallel import processes
 from vit_jax.runs import disks
-from vit_jax.runs.manifest import differences, named_leaves, verify
+from vit_jax.runs.manifest import differences, named_leaves
 from vit_jax.runs.orbax_manager import (
     TEMPORARY,
     HashedStateHandler,
     make_manager,
     restore_arrays,
 )
-from vit_jax.runs.ranking import NEVER_BEST, rank
+from vit_jax.runs.ranking import NEVER_BEST, inspect_state, rank
 
 
 class Checkpoints:
@@ -43,9 +43,10 @@ class Checkpoints:
     Best is the highest accuracy, then the lowest loss, then the earliest step. Without
     both metrics, or with one that is NaN or infinite, a checkpoint is never the best.
 
-    All are verified when the folder is opened. A damaged one is named in a warning,
-    never restored, and deleted once the next save is complete. With several processes,
-    all make the same calls on a folder that they share, and the first one verifies.
+    All are verified when the folder is opened. A damaged checkpoint is named in a
+    warning, never restored, and deleted once the next save is complete. With several
+    processes, all make the same calls on a folder that they share, and the primary
+    process verifies.
     """
 
     def __init__(self, directory: str | os.PathLike, *, read_only: bool = False):
@@ -83,25 +84,16 @@ class Checkpoints:
             self._manager.close()
             raise UserError(
                 f"Every checkpoint in {self._directory} is damaged (the newest: "
-                f"{self._damage[max(self._damage)]}); bring the folder back from a "
-                "copy or start again in an empty workdir."
+                f"{self._damage[max(self._damage)]}); restore the folder from a copy, "
+                "or start again in an empty workdir."
             )
 
     def _inspect(self) -> list[list[Any]]:
         """[step, rank, damage in words] of each checkpoint."""
-        found = []
-        for step in self._manager.all_steps():
-            found_rank, damage = NEVER_BEST, None
-            try:
-                verify(self._directory / str(step) / "state")
-                saved = self._saved(step).custom_metadata
-                found_rank = rank(saved["accuracy"], saved["loss"])
-            except UserError as error:
-                damage = str(error)
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                damage = f"it is not of a training run: {error!r}"
-            found.append([step, found_rank, damage])
-        return found
+        return [
+            [step, *inspect_state(self._directory / str(step) / "state", self._handler)]
+            for step in self._manager.all_steps()
+        ]
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -115,7 +107,7 @@ class Checkpoints:
 
     @property
     def latest_step(self) -> int | None:
-        """The newest undamaged checkpoint; None only where nothing was ever saved."""
+        """The newest undamaged checkpoint; None only if nothing was ever saved."""
         return max(self.steps(), default=None)
 
     @property
@@ -126,7 +118,7 @@ class Checkpoints:
         return max(ranked, key=self._ranks.__getitem__, default=None)
 
     def _steps_to_keep(self) -> set[int | None]:
-        # Two of the newest: one to fall back to where the best is the newest, too.
+        # Two of the newest: one to fall back to if the best is also the newest.
         return {*self.steps()[-2:], self.best_step}
 
     def save(
@@ -140,8 +132,8 @@ class Checkpoints:
     ) -> None:
         """Starts to save `state`, and returns once its arrays may be donated.
 
-        The first save of a step wins and further ones do nothing: where a step is both
-        evaluated and saved for another reason, save with the metrics first.
+        Only the first save of a step has an effect. If a step is both evaluated and
+        saved for another reason, save it with the metrics first.
 
         Args:
           step: not below `latest_step`.
@@ -205,7 +197,8 @@ class Checkpoints:
           which: "latest", "best" or a step.
           target: pytree of arrays or ShapeDtypeStructs. The arrays go where their
             shardings say, whatever devices saved them; without one, to one device.
-          partial: the checkpoint may hold more arrays than `target`; they are not read.
+          partial: the checkpoint may hold more arrays than `target`, which are then
+            not read.
 
         Raises:
           UserError: no such checkpoint, or a damaged one, or one whose arrays differ
@@ -214,24 +207,16 @@ class Checkpoints:
         self.wait()
         step = self._choose(which)
         saved = self._saved(step)
-        targets, found = named_leaves(target), named_leaves(saved.tree)
+        expected, found = named_leaves(target), named_leaves(saved.tree)
         if partial:
-            found = {name: leaf for name, leaf in found.items() if name in targets}
-        if different := differences(found, targets):
+            found = {name: leaf for name, leaf in found.items() if name in expected}
+        if different := differences(found, expected):
             raise UserError(
                 f"Checkpoint {step} in {self._directory} does not fit the config: "
                 f"{different}; use the config of that run, or another workdir."
             )
-        device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-        targets = {
-            name: jax.ShapeDtypeStruct(
-                leaf.shape, leaf.dtype, sharding=leaf.sharding or device
-            )
-            for name, leaf in targets.items()
-        }
-        with jax.transfer_guard("allow"):
-            arrays = restore_arrays(self._directory / str(step) / "state", targets)
-        leaves = [arrays[name] for name in targets]
+        arrays = restore_arrays(self._directory / str(step) / "state", expected)
+        leaves = [arrays[name] for name in expected]
         state = jax.tree.unflatten(jax.tree.structure(target), leaves)
         return state, saved.custom_metadata["metadata"]
 
@@ -257,7 +242,8 @@ class Checkpoints:
         return self._handler.metadata(self._manager.directory / str(step) / "state")
 
     def _require_space(self, num_bytes: int) -> None:
-        self._bytes_needed = num_bytes + num_bytes // 20 + 2**20  # and what is no array
+        # The margin is for the files that hold no arrays.
+        self._bytes_needed = num_bytes + num_bytes // 20 + 2**20
         free = processes.broadcast_from_primary(
             lambda: shutil.disk_usage(self._directory).free
         )
@@ -271,15 +257,15 @@ class Checkpoints:
 
     @contextlib.contextmanager
     def _report_full_disk(self) -> Iterator[None]:
-        """Clears a failed save, and makes any form of "disk full" a UserError."""
+        """Removes a failed save, and turns any form of "disk full" into a UserError."""
         try:
             yield
         except Exception as error:
-            # Any, of the caller's, Orbax's or TensorStore's threads: whatever failed
-            # leaves an unfinished save, and is raised again unless the disk was full.
+            # Any error of the caller's, Orbax's or TensorStore's threads leaves an
+            # unfinished save. It is raised again unless the disk was full.
             free = shutil.disk_usage(self._directory).free
             self._remove_leftovers()
-            self._manager.reload()  # Orbax already forgot what it meant to delete
+            self._manager.reload()  # Orbax forgets a step before it deletes it
             if not disks.is_full(error):
                 raise
             raise UserError(

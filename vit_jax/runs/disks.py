@@ -1,4 +1,4 @@
-"""Folders that can be written to, and disks that are full."""
+"""Checks that a folder can be written to, and that a disk is full."""
 
 import errno
 import os
@@ -9,10 +9,10 @@ from vit_jax.errors import UserError
 
 
 def make_folder(folder: pathlib.Path, option: str) -> None:
-    """Makes a folder and makes sure that it can be written to.
+    """Creates a folder and checks that it can be written to.
 
     Raises:
-      UserError: it cannot; `option` is where its user has named it, "--out" say.
+      UserError: it cannot; `option` is the flag that names it, such as "--out".
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def make_folder(folder: pathlib.Path, option: str) -> None:
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether a full disk or quota is at the root; TensorStore tells it as text."""
+    """Whether a full disk or quota is the cause; TensorStore only says so as text."""
     numbers = (errno.ENOSPC, errno.EDQUOT)
     while error is not None:
         if isinstance(error, OSError) and error.errno in numbers:

@@ -1,4 +1,4 @@
-"""What a training ran on and with."""
+"""The software and hardware that a run was trained with."""
 
 import importlib.metadata
 import os

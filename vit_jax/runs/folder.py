@@ -8,13 +8,13 @@ results.json       the selected checkpoint's scores
 checkpoints/       the best state and the two newest
 figures/           training curves and whatever else was drawn
 report.html        of `evaluate --report`, with its numbers as CSV files
-reports/           those of other splits, checkpoints and image files
+reports/           reports of other splits, checkpoints and image files
 explain.json       of `explain`: how faithful each kind of heat map is
 profile/           of `main --profile`
-tensorboard/       where config.tensorboard is set
-lock.json          the process that trains here, or did so last
+tensorboard/       if config.tensorboard is set
+lock.json          the process that trains here, or the last one that did
 
-Of several processes only the first writes; all of them read.
+Of several processes only the primary one writes; all of them read.
 """
 
 import contextlib
@@ -62,24 +62,24 @@ class RunFolder:
         self._metrics = self.path / "metrics.jsonl"
 
     def create(self) -> None:
-        """Makes the folder and makes sure that it can be written to.
+        """Creates the folder and checks that it can be written to.
 
         Raises:
-          UserError: it cannot.
+          UserError: it cannot be written to.
         """
         disks.make_folder(self.path, "--workdir")
         disks.make_folder(self.figures, "--workdir")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Creates the folder and keeps other trainings out of it.
+        """Creates the folder and locks it against other trainings.
 
-        The kernel frees the lock when the process ends, however it ends. Of several
-        processes the first one holds it for all.
+        The kernel releases the lock when the process ends in any way. Of several
+        processes the primary one holds it for all.
 
         Raises:
-          UserError: as `create` does; or another training is going on here; or other
-            processes of this one do not see the same folder.
+          UserError: as `create` does; or another training runs here; or the processes
+            of this training do not see the same folder.
         """
         with contextlib.ExitStack() as stack:
 
@@ -96,19 +96,19 @@ class RunFolder:
     def _require_shared(self, owner: dict[str, Any]) -> None:
         if not self.has("lock") or self.read("lock") != owner:
             raise UserError(
-                f"{self.path} on {platform.node()} is not the folder that the first "
-                f"process uses on {owner['host']}; give a --workdir that all share."
+                f"{self.path} on {platform.node()} is not the folder that the "
+                f"primary process uses on {owner['host']}; give a shared --workdir."
             )
 
     def require_same(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
-        """Refuses to continue a run of other settings or other data; writes nothing.
+        """Refuses to continue a run with other settings or data; writes nothing.
 
         Args:
           config: complete, as the new start resolved it.
           dataset: the content dataset.json would get.
 
         Raises:
-          UserError: names each key that differs with its old and new value.
+          UserError: the message names each key that differs, with both values.
         """
         if not self.has("config"):
             return
@@ -131,10 +131,10 @@ class RunFolder:
     def require_same_start(
         self, config: ConfigDict, dataset: dict[str, Any], resume_with_changes: bool
     ) -> None:
-        """Refuses processes of one training that do not agree what it is.
+        """Refuses processes of one training that differ in settings or data.
 
         Raises:
-          UserError: names each key that differs, on all processes.
+          UserError: on all processes; the message names each key that differs.
         """
         own = {"--resume_with_changes": resume_with_changes, "dataset": dataset}
         settings = flatten(_as_json(config.to_dict() | own))
@@ -168,7 +168,7 @@ class RunFolder:
         file = self.path / f"{name}.json"
         try:
             return json.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise UserError(
                 f"{self.path} is no run folder: it has no {file.name}; give the "
                 "--workdir of a training run."
@@ -176,11 +176,15 @@ class RunFolder:
         except ValueError as error:
             raise UserError(f"{file} is damaged: {error}.") from None
 
+    def read_results(self) -> dict[str, Any]:
+        """The content of results.json; empty where the run has none."""
+        return self.read("results") if self.has("results") else {}
+
     def write(self, name: str, content: Any) -> None:
-        """Replaces NAME.json as a whole: a reader sees the old or the new one.
+        """Replaces NAME.json atomically: a reader sees the old or the new content.
 
         Raises:
-          UserError: the disk is full or the folder cannot be written to any more.
+          UserError: the disk is full, or the folder cannot be written to.
         """
         text = json.dumps(_as_json(content), indent=2) + "\n"
         self._replace(self.path / f"{name}.json", text)
@@ -215,7 +219,7 @@ class RunFolder:
             ) from error
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """The records of metrics.jsonl; lines that were cut off are left out."""
+        """The records of metrics.jsonl; incomplete lines are left out."""
         records = []
         if self._metrics.exists():
             for line in self._metrics.read_text(encoding="utf-8").splitlines():
@@ -224,13 +228,13 @@ class RunFolder:
         return records
 
     def forget_metrics_after(self, step: int) -> None:
-        """Drops the records of steps that a resumed run will do again."""
+        """Drops the records of steps that a resumed run repeats."""
         kept = [r for r in self.read_metrics() if r["step"] <= step]
         self._replace(self._metrics, "".join(json.dumps(r) + "\n" for r in kept))
 
 
 def _to_compare(config: ConfigDict) -> dict[str, Any]:
-    """Settings by key, as JSON; one that did not exist then has today's default."""
+    """Settings by key, as JSON; a setting that an older run lacks has its default."""
     config = config.copy_and_resolve_references()
     for name, value in models.model_settings(config.model).items():
         set_value(config, f"model.{name}", value)
@@ -238,7 +242,7 @@ def _to_compare(config: ConfigDict) -> dict[str, Any]:
 
 
 def _as_json(content: Any) -> Any:
-    """What a JSON reader gets back; NaN and infinity, which JSON lacks, become None."""
+    """The content as JSON gives it back; NaN and infinity become None."""
     if isinstance(content, dict):
         return {str(key): _as_json(value) for key, value in content.items()}
     if isinstance(content, list | tuple):

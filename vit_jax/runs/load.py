@@ -1,4 +1,4 @@
-"""A finished or unfinished run, taken up again, in a notebook for example."""
+"""A trained model, loaded from the folder of a finished or unfinished run."""
 
 import dataclasses
 import functools
@@ -24,20 +24,20 @@ from vit_jax.runs.folder import RunFolder
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A trained model with all that is needed to use it.
+    """A trained model with everything needed to use it.
 
     Attributes:
       workdir: the run's folder.
       config: the complete settings.
       model: the linen module; `run.model.apply(run.variables, images, train=False)`
         takes normalised images.
-      variables: {"params", "batch_stats"}; averaged parameters where EMA was on.
-      step: optimizer steps behind `variables`.
+      variables: {"params", "batch_stats"}; the averaged parameters if EMA was on.
+      step: number of optimizer steps that led to `variables`.
       class_names: in the order of the labels.
       image_shape: height, width, channels.
       temperature: divides the logits for calibrated probabilities (Guo et al., 2017,
-        arXiv:1706.04599, section 4.2), as `evaluate --report` fitted it on the
-        validation split to this checkpoint; 1 where it did not.
+        arXiv:1706.04599, section 4.2). `evaluate --report` fits it to this checkpoint
+        on the validation split; before, it is 1.
     """
 
     workdir: pathlib.Path
@@ -52,16 +52,16 @@ class Run:
     def normalize(
         self, images: UInt8[Array | np.ndarray, "*b h w c"]
     ) -> Float[Array, "*b h w c"]:
-        """What the model is fed: images minus mean over deviation of this run."""
+        """The model's input: (images / 255 - mean) / std with the run's statistics."""
         return augment.normalize(
             jnp.asarray(images), mean=self.config.data.mean, std=self.config.data.std
         )
 
     def check_images(self, images: UInt8[np.ndarray, "n h w c"]) -> None:
-        """Whether the model takes them.
+        """Checks the shape of images.
 
         Raises:
-          UserError: their shape is not the one it was trained on.
+          UserError: it is not the shape that the model was trained on.
         """
         if images.shape[1:] != self.image_shape:
             raise UserError(
@@ -84,7 +84,7 @@ class Run:
         *,
         calibrated: bool = False,
     ) -> Float[np.ndarray, "n classes"]:
-        """Class probabilities; calibrated ones are those at `temperature`.
+        """Class probabilities; if `calibrated`, of the logits over `temperature`.
 
         Raises:
           UserError: the images do not have the shape the model was trained on.
@@ -102,15 +102,15 @@ class Run:
 
 
 def selected_checkpoint(config: ConfigDict) -> str:
-    """The checkpoint that a run is judged by: "latest" where nothing was selected."""
+    """The checkpoint whose scores are the run's: "latest" if nothing was selected."""
     return "latest" if config.data.select_on == "nothing" else "best"
 
 
 def stored_scores(results: dict[str, Any], step: int) -> dict[str, Any]:
-    """The part of results.json, by split, that is about one checkpoint.
+    """The part of results.json that holds one checkpoint's scores, by split.
 
-    The selected checkpoint's scores stand at its top. What is put into the part is put
-    into `results`.
+    The selected checkpoint's scores are at the top level. The returned part is not a
+    copy: what is put into it is put into `results`.
     """
     if step == results.get("best_step"):
         return results
@@ -127,15 +127,15 @@ def _stored_temperature(results: dict[str, Any], step: int) -> float:
 
 
 def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
-    """Takes up a finished or unfinished run, in a notebook for example.
+    """Loads the weights and settings of a finished or unfinished run.
 
     Args:
       workdir: the run's folder.
-      checkpoint: "best" (by validation accuracy; the latest where the config selects
-        on nothing), "latest", or a step that was kept, as a number or as text.
+      checkpoint: "best" (by validation accuracy; the latest if the config selects on
+        nothing), "latest", or a step that was kept, as a number or as text.
 
     Raises:
-      UserError: no run there, or no such checkpoint, or it is damaged.
+      UserError: there is no run, or no such checkpoint, or it is damaged.
     """
     folder = RunFolder(workdir)
     config = read_saved_config(folder.read("config"))
@@ -151,7 +151,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     )
     init = functools.partial(models.init_variables, model, image_shape=image_shape)
     variables = {"batch_stats": {}, **jax.eval_shape(init, jax.random.key(0))}
-    # Of a `TrainState`, what its `variables` are; without the optimizer's state.
+    # The part of a `TrainState` that evaluation needs, without the optimizer's state.
     averaged = config.optim.ema_decay > 0
     target = {
         "step": jax.ShapeDtypeStruct((), jnp.int32),
@@ -162,7 +162,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     with Checkpoints(folder.checkpoints, read_only=True) as checkpoints:
         state, _ = checkpoints.restore(checkpoint, target, partial=True)
     step = int(state.pop("step"))
-    results = folder.read("results") if folder.has("results") else {}
+    results = folder.read_results()
     return Run(
         workdir=folder.path,
         config=config,

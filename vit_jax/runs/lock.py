@@ -1,7 +1,8 @@
-"""A lock on a file, which the kernel frees when its process ends, however it ends.
+"""A lock on a file, which the kernel releases when its process ends in any way.
 
-The library filelock takes the same lock, but it records no owner, whom the refusal
-names, and it raises on a network disk without locks, where a warning is enough here.
+The library filelock takes the same lock, but it does not record the owner, which the
+error message names, and it raises on network disks without locks, where a warning is
+enough here.
 """
 
 import contextlib
@@ -21,13 +22,13 @@ from vit_jax.errors import UserError
 
 @contextlib.contextmanager
 def lock(path: pathlib.Path) -> Iterator[None]:
-    """Context in which no other process, nor this one again, can lock `path`.
+    """Context in which neither another process nor this one can lock `path` again.
 
-    The file stays behind, with the process id, host and start of its last owner. Where
-    the file system knows no locks there is a warning instead.
+    The file remains, with the process id, host and start of its last owner. A file
+    system without locks causes a warning only.
 
     Raises:
-      UserError: it is locked, and by whom; or it cannot be written.
+      UserError: it is locked (the message names the owner), or it cannot be written.
     """
     try:
         file = path.open("a+", encoding="utf-8")
@@ -38,7 +39,7 @@ def lock(path: pathlib.Path) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # the latter from network disks
+        except (BlockingIOError, PermissionError):  # the second on network disks
             raise UserError(
                 f"{path.parent} is in use by {_describe_owner(file)}; wait until that "
                 "training ends, or give another --workdir."
@@ -65,7 +66,7 @@ def _write_owner(file: TextIO, path: pathlib.Path) -> None:
         file.truncate(0)
         file.write(json.dumps(owner) + "\n")
         file.flush()
-        os.fsync(file.fileno())  # other hosts may read it next
+        os.fsync(file.fileno())  # so that other hosts can read it
     except OSError as error:
         raise UserError(
             f"{path} cannot be written ({error.strerror}); make room and rerun the "
@@ -78,5 +79,5 @@ def _describe_owner(file: TextIO) -> str:
     try:
         owner = json.load(file)
         return "process {process} on {host} since {started}".format(**owner)
-    except (ValueError, LookupError, TypeError):  # it has not written that yet
+    except (ValueError, LookupError, TypeError):  # the owner has not written it yet
         return "another process"

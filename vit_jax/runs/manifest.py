@@ -1,9 +1,9 @@
-"""What a checkpoint must hold: the files that were saved, and the expected arrays.
+"""Verification of a checkpoint: its files as saved, and its arrays as expected.
 
-Orbax 0.12 restores a flipped bit as if nothing had happened, and casts to the dtype it
-is asked for. So every checkpoint has a manifest with the SHA-256 of its files. It is
-written inside Orbax's temporary folder, before the rename that commits it: no kill can
-leave a checkpoint without its manifest.
+Orbax 0.12 restores flipped bits silently, and casts to the dtype that is requested.
+Therefore every checkpoint has a manifest with the SHA-256 of its files. It is written
+inside Orbax's temporary folder, before the rename that commits the checkpoint, so that
+a killed process cannot leave a checkpoint without its manifest.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ def write_manifest(folder: pathlib.Path) -> None:
     for name, path in sorted(_files(folder).items()):
         with path.open("rb") as file:
             digests[name] = _sha256(file)
-            os.fsync(file.fileno())  # or a power cut could empty a committed file
+            os.fsync(file.fileno())  # a power cut could empty a file without this
     with (folder / _NAME).open("w") as file:
         json.dump({"sha256": digests}, file, indent=1)
         file.flush()
@@ -37,10 +37,10 @@ def verify(folder: pathlib.Path) -> None:
     """Compares the files below `folder` with its manifest.
 
     Raises:
-      UserError: one is missing, unreadable or different, as the message says; a folder
-        without a manifest was not written by this program, or lost it.
+      UserError: a file or the manifest is missing, unreadable or different, as the
+        message says.
     """
-    # Only files found below the folder are opened, whatever names a manifest holds.
+    # Only files found below the folder are opened, whatever the manifest names.
     present = _files(folder)
     try:
         digests = dict(json.loads(present[_NAME].read_bytes())["sha256"])
@@ -71,7 +71,7 @@ def named_leaves(tree: Any) -> dict[str, Any]:
 
 
 def differences(saved: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
-    """What `saved` lacks, has too much, or has in another shape or dtype; else ''."""
+    """The arrays that are missing, unexpected or of another shape or dtype; else ''."""
 
     def describe(leaf: Any) -> str:
         return f"{leaf.dtype}{list(leaf.shape)}"

@@ -6,18 +6,19 @@ import pathlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+import jax
 import orbax.checkpoint as ocp
 
 from vit_jax.runs.manifest import write_manifest
 
-TEMPORARY = ".orbax-checkpoint-tmp"  # Orbax's suffix of folders that do not count
+TEMPORARY = ".orbax-checkpoint-tmp"  # Orbax's suffix of unfinished folders
 
 
 class HashedStateHandler(ocp.StandardCheckpointHandler):
     """Orbax's handler of array trees, which also writes the manifest."""
 
     def finalize(self, directory: os.PathLike) -> None:
-        """Called by Orbax, on the first process only, once all files are written."""
+        """Orbax calls this on the primary process only, once all files are written."""
         super().finalize(directory)
         write_manifest(pathlib.Path(directory))
 
@@ -32,10 +33,10 @@ def make_manager(
     """A manager of checkpoints of one item, "state".
 
     Args:
-      directory: absolute; made unless `read_only`.
+      directory: an absolute path; it is created unless `read_only`.
       handler: of that item.
-      steps_to_keep: asked after each save; all other checkpoints are deleted.
-      read_only: nothing is made or deleted.
+      steps_to_keep: called after each save; all other checkpoints are deleted.
+      read_only: nothing is created or deleted.
     """
     logging.getLogger("absl").addFilter(_not_from_orbax)
     registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
@@ -44,9 +45,9 @@ def make_manager(
         directory,
         options=ocp.CheckpointManagerOptions(
             create=not read_only,
-            lightweight_initialize=True,  # a damaged file must not stop it
+            lightweight_initialize=True,  # so that it opens with damaged files
             preservation_policy=_Preserved(steps_to_keep),
-            # Deleting in place could be cut short and leave half a checkpoint.
+            # A deletion in place that is interrupted would leave half a checkpoint.
             todelete_subdir=None if read_only else f"deleted{TEMPORARY}",
             read_only=read_only,
         ),
@@ -59,13 +60,22 @@ def restore_arrays(folder: pathlib.Path, targets: Mapping[str, Any]) -> dict[str
 
     Args:
       folder: of the state.
-      targets: ShapeDtypeStructs with shardings, by name.
+      targets: arrays or ShapeDtypeStructs by name. An array is placed by its sharding;
+        without one, on the first device.
     """
+    device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
+    targets = {
+        name: jax.ShapeDtypeStruct(
+            leaf.shape, leaf.dtype, sharding=leaf.sharding or device
+        )
+        for name, leaf in targets.items()
+    }
     restore_args = ocp.checkpoint_utils.construct_restore_args(targets)
     args = ocp.args.PyTreeRestore(
         item=targets, restore_args=restore_args, partial_restore=True
     )
-    return ocp.PyTreeCheckpointHandler().restore(folder, args=args)
+    with jax.transfer_guard("allow"):
+        return ocp.PyTreeCheckpointHandler().restore(folder, args=args)
 
 
 class _Preserved:
@@ -80,5 +90,5 @@ class _Preserved:
 
 
 def _not_from_orbax(record: logging.LogRecord) -> bool:
-    """Drops Orbax's log: its errors are raised too, and the rest is not the user's."""
+    """Drops Orbax's log: its errors are raised, too, and users do not need the rest."""
     return f"{os.sep}orbax{os.sep}" not in record.pathname

@@ -1,18 +1,37 @@
-"""Which of two evaluations is the better one."""
+"""The order of evaluations, by which the best checkpoint is chosen."""
 
 import math
+import pathlib
+from typing import Any
+
+from vit_jax.errors import UserError
+from vit_jax.runs.manifest import verify
 
 NEVER_BEST = (-math.inf, -math.inf)
 
 
 def rank(accuracy: float | None, loss: float | None) -> tuple[float, float]:
-    """Larger for a better evaluation: a higher accuracy, then a lower loss.
+    """A key that is larger for a higher accuracy and, at the same one, a lower loss.
 
-    `NEVER_BEST` where either is missing, NaN or infinite. Of equal ones the earliest
-    counts as the best: what `max` returns of evaluations in order.
+    It is `NEVER_BEST` if either is missing, NaN or infinite. Of equal evaluations the
+    earliest is the best, which is what `max` returns.
     """
     if accuracy is None or loss is None:
         return NEVER_BEST
     if not (math.isfinite(accuracy) and math.isfinite(loss)):
         return NEVER_BEST
     return accuracy, -loss
+
+
+def inspect_state(
+    folder: pathlib.Path, handler: Any
+) -> tuple[tuple[float, float], str | None]:
+    """(rank, damage in words or None) of a saved state; `handler` reads metadata."""
+    try:
+        verify(folder)
+        saved = handler.metadata(folder).custom_metadata
+        return rank(saved["accuracy"], saved["loss"]), None
+    except UserError as error:
+        return NEVER_BEST, str(error)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return NEVER_BEST, f"it is not of a training run: {error!r}"

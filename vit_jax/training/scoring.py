@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, data
 from vit_jax.data import batches
-from vit_jax.metrics import calibration, classification, roc
+from vit_jax.metrics import calibration, classification, confusions, roc
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import steps
@@ -91,6 +91,7 @@ def describe_scores(
         "accuracy": scores.pop("accuracy"),
         "loss": scores.pop("cross_entropy"),
         **scores,
+        **confusions.summarize(logits, dataset.labels, dataset.class_names),
     }
 
 

@@ -1,0 +1,211 @@
+"""Runs in numbers: each alone, grouped over seeds, and in paired tests."""
+
+import dataclasses
+import json
+import math
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vit_jax.analysis import evaluate, run_data
+from vit_jax.analysis.scored import Scored, Scorer
+from vit_jax.config import flatten
+from vit_jax.errors import UserError
+from vit_jax.metrics import classification, paired
+from vit_jax.metrics.epochs import EpochMeans
+from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
+from vit_jax.runs.load import load_run, stored_scores
+from vit_jax.training import scoring
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One run.
+
+    Attributes:
+      name: for tables and legends.
+      model, seed: as in the config.
+      selected_on: what chose the scored checkpoint: "val" or "test" for that split, or
+        "nothing" for the weights after the last epoch.
+      recipe: equal for runs whose settings differ only in the seed.
+      records: of metrics.jsonl.
+      scored: the test split with the best checkpoint's logits.
+      worst_class: the name of the class with the lowest F1 score on it.
+      goal: the training accuracy, 0 to 1, that `numbers` counts epochs to.
+      numbers: those of `compare.COLUMNS`; None where unknown. Parameters are
+        in millions, operations of one forward pass in billions (1e9), milliseconds for
+        one image in batches of 1 and of 128, measured here and now. Epochs and seconds
+        to an accuracy are infinite where it was never reached.
+    """
+
+    name: str
+    model: str
+    seed: int
+    selected_on: str
+    recipe: str
+    records: list[dict[str, Any]]
+    scored: Scored
+    worst_class: str
+    goal: float
+    numbers: dict[str, float | int | None]
+
+    @property
+    def correct(self) -> np.ndarray:
+        """Whether the run classifies each test image correctly."""
+        predicted = classification.predicted_classes(self.scored.logits)
+        return predicted == self.scored.dataset.labels
+
+    def train_epochs(self, key: str) -> EpochMeans:
+        """`evaluate.train_epochs` of this run."""
+        return evaluate.train_epochs(self.records, key)
+
+
+def load_entry(
+    workdir: str | pathlib.Path,
+    name: str,
+    moved: Mapping[str, str] | None = None,
+    *,
+    goal: float = 0.9,
+) -> Entry:
+    """Scores a run's best checkpoint.
+
+    Args:
+      workdir: the run's folder.
+      name: for tables and legends.
+      moved: see `run_data.load_splits`.
+      goal: the training accuracy, 0 to 1, that epochs and seconds are counted to.
+
+    Raises:
+      UserError: no run there, or its data cannot be read.
+    """
+    run = load_run(workdir)
+    folder = RunFolder(workdir)
+    config, splits = run_data.load_splits(run, moved)
+    test = splits["test"]
+    score = Scorer(run, config.eval_batch_size)
+    scored = score(test)
+    ignored = {"seed", *FREE_SETTINGS}
+    recipe = {k: v for k, v in flatten(run.config) if k not in ignored}
+    records = folder.read_metrics()
+    results = folder.read_results()
+    stored = stored_scores(results, run.step).get("test", {})
+    scores = scoring.describe_scores(scored.logits, test)
+    cost = score.describe_cost(test)
+    latency = cost["latency"]
+    gap = evaluate.logged_train_accuracy(records) - scored.accuracy
+    return Entry(
+        name=name,
+        model=config.model.name,
+        seed=config.seed,
+        selected_on=config.data.select_on,
+        recipe=json.dumps(recipe, sort_keys=True),
+        records=records,
+        scored=scored,
+        worst_class=scores["worst_class"]["name"],
+        goal=goal,
+        numbers={
+            "accuracy": scores["accuracy"],
+            "loss": scores["loss"],
+            "mean_auc": scores["macro"]["auc"],
+            "mean_f1": scores["macro"]["f1"],
+            "worst_f1": scores["worst_class"]["f1"],
+            "generalization_gap": stored.get("generalization_gap"),
+            "logged_gap": None if math.isnan(gap) else gap,
+            "parameters_m": cost["num_params"] / 1e6,
+            "flops_g": cost["flops"] / 1e9,
+            "inference_ms": latency["batch_1"]["milliseconds_per_image"],
+            "inference_ms_batch_128": latency["batch_128"]["milliseconds_per_image"],
+            "trainable_parameters_m": (
+                results.get("num_trainable_params", cost["num_params"]) / 1e6
+            ),
+            **describe_training(records, goal),
+        },
+    )
+
+
+def describe_training(
+    records: Sequence[Mapping[str, Any]], goal: float
+) -> dict[str, Any]:
+    """epoch_seconds (mean), train_seconds, and the cost of reaching accuracies."""
+    val = [r for r in records if r["split"] == "val"]
+    # None stands for a value that was not finite.
+    good = [r["epoch"] for r in val if (r["accuracy"] or 0) >= 0.9]
+    reached = evaluate.train_epochs(records, "accuracy").first_reaching(goal)
+    epochs, seconds = (None if math.isnan(x) else x for x in reached)
+    last = records[-1] if records else {"epoch": 0, "seconds": None}
+    return {
+        "epoch_seconds": last["seconds"] / last["epoch"] if last["epoch"] else None,
+        "train_seconds": last["seconds"],
+        "epochs_to_90": (good[0] if good else math.inf) if val else None,
+        "epochs_to_train_accuracy": epochs,
+        "seconds_to_train_accuracy": seconds,
+    }
+
+
+def group_runs(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Groups of runs that differ only in the seed, in the order of their first run."""
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.recipe, []).append(entry)
+    return list(groups.values())
+
+
+def summarize_group(group: Sequence[Entry]) -> dict[str, tuple[float, float]]:
+    """Number -> (mean, standard deviation); NaN where a run does not have the number.
+
+    The mean of an accuracy that no run of the group ever reached is infinite; of one
+    that some reached it is NaN. The standard deviation of one run is NaN.
+    """
+    return {
+        key: _mean_and_std([e.numbers[key] for e in group]) for key in group[0].numbers
+    }
+
+
+def _mean_and_std(values: Sequence[float | None]) -> tuple[float, float]:
+    numbers = [math.nan if value is None else value for value in values]
+    if math.inf in numbers:
+        # The mean of those alone that reached it would be too favourable.
+        return (math.inf if set(numbers) == {math.inf} else math.nan), math.nan
+    return paired.mean_and_std(numbers)
+
+
+def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Each run but the first against the first, on the same test images.
+
+    Returns:
+      run, against, difference (accuracy of `run` minus that of `against`), low, high
+      (95% bootstrap interval), only_run, only_against (images that only that
+      run classifies correctly), p_value (McNemar's exact test).
+
+    Raises:
+      UserError: a run was trained on another dataset than the first.
+    """
+    first, *others = entries
+    rows = []
+    for other in others:
+        here, there = first.scored.dataset, other.scored.dataset
+        same = np.array_equal(here.images, there.images) and np.array_equal(
+            here.labels, there.labels
+        )
+        if not same or here.class_names != there.class_names:
+            raise UserError(
+                f"{first.name} and {other.name} have different test splits, but runs "
+                "are compared image by image; give runs of one dataset."
+            )
+        difference = paired.bootstrap_difference(other.correct, first.correct)
+        mcnemar = paired.mcnemar(other.correct, first.correct)
+        rows.append(
+            {
+                "run": other.name,
+                "against": first.name,
+                "difference": difference.estimate,
+                "low": difference.low,
+                "high": difference.high,
+                "only_run": mcnemar.only_a,
+                "only_against": mcnemar.only_b,
+                "p_value": mcnemar.p_value,
+            }
+        )
+    return rows
