@@ -27,9 +27,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from experiments import summary
-from experiments.launch import Job, Jobs
-from experiments.options import (
+from experiments.launching.jobs import Job, Jobs
+from experiments.launching.options import (
     add_arguments,
     data_settings,
     parse_overrides,
@@ -37,8 +36,8 @@ from experiments.options import (
     run_until,
     small_settings,
 )
-from experiments.pack import pack_figures
-from experiments.summary import show_mean_std
+from experiments.launching.pack import pack_figures
+from experiments.launching.summary import describe_run, show_mean_std
 from vit_jax.analysis.tables import markdown_table, write_csv
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError, did_you_mean
@@ -134,26 +133,21 @@ def _choose(text: str | None, known: Iterable[str], default: Iterable[str]):
     return names
 
 
-def describe_run(jobs: Jobs, job: Job, row: str, protocol: str) -> dict[str, Any]:
-    """One line of table.csv; the numbers are None where there are no results yet."""
-    folder = jobs.folder(job)
-    run = {"row": row, "protocol": protocol, "seed": job.settings["seed"]}
-    run |= {"config": job.config, "error": jobs.error(job)}
+def make_line(jobs: Jobs, job: Job, row: str, protocol: str) -> dict[str, Any]:
+    """One line of table.csv; without numbers where the run is not finished."""
+    line = {"row": row, "protocol": protocol, "seed": job.settings["seed"]}
+    line |= {"config": job.config, "error": jobs.error(job)}
     if not jobs.is_finished(job):
-        return run
-    results = folder.read("results")
-    # Elsewhere the last epoch's test accuracy is never measured, or is the result.
+        return line
+    folder = jobs.folder(job)
+    # Elsewhere the last epoch's test accuracy is not measured, or is the result.
     last = None
-    if results["selected_on"] == "test":
+    if folder.read("results")["selected_on"] == "test":
         evaluated = [r for r in folder.read_metrics() if r["split"] == "val"]
         last = evaluated[-1]["accuracy"]
-    return run | {
-        "selected_on": results["selected_on"],
-        "test_accuracy": results["test"]["accuracy"],
-        "last_accuracy": last,
-        "best_epoch": results["best_epoch"],
-        **summary.describe_run(jobs, job),
-    }
+    test_accuracy = folder.read("results")["test"]["accuracy"]
+    line |= {"test_accuracy": test_accuracy, "last_accuracy": last}
+    return line | describe_run(jobs, job)
 
 
 def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
@@ -218,7 +212,7 @@ def _show_difference(points: float | None) -> str:
 
 def write_tables(jobs: Jobs, planned: Mapping[Job, tuple[str, str]]) -> None:
     """table.md, table.csv, results.json of whatever is there."""
-    runs = [describe_run(jobs, job, *place) for job, place in planned.items()]
+    runs = [make_line(jobs, job, *place) for job, place in planned.items()]
     markdown, rows = make_table(runs)
     machines = sorted(
         {

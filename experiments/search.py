@@ -24,22 +24,23 @@ import shlex
 import time
 from collections.abc import Sequence
 
-from experiments.arms import STUDIES, Study
-from experiments.final import (
+from experiments.launching.jobs import Job, Jobs
+from experiments.launching.options import (
+    add_arguments,
+    data_settings,
+    parse_overrides,
+    report_left,
+)
+from experiments.launching.summary import describe_run
+from experiments.searching.arms import STUDIES, Study
+from experiments.searching.final import (
     Search,
     compare_final,
     final_commands,
     report_final,
     train_final,
 )
-from experiments.launch import Job, Jobs
-from experiments.options import (
-    add_arguments,
-    data_settings,
-    parse_overrides,
-    report_left,
-)
-from experiments.record import describe_run, read_record, write_record
+from experiments.searching.record import read_record, write_record
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.training.progress import say

@@ -26,9 +26,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments.members import Member, Sweep, check_sweep
-from experiments.options import data_settings
-from experiments.summary import show_mean_std
+from experiments.launching.options import data_settings
+from experiments.launching.summary import show_mean_std
+from experiments.sweeping.members import Member, Sweep, check_sweep
 from vit_jax import data
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.config import apply_overrides, load_config_file, set_value

@@ -17,7 +17,7 @@ from vit_jax.runs.load import Run
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from experiments import torch_models  # noqa: E402
+from experiments.benchmarking import torch_models  # noqa: E402
 
 TINY = {"width": 16, "depth": 1, "num_heads": 2}
 MODELS = {
@@ -27,7 +27,7 @@ MODELS = {
 
 
 def copy_weights(variables, net):
-    """Copies JAX variables into a PyTorch model of `experiments.torch_models`."""
+    """Copies JAX variables into a model of `torch_models`."""
     state = {}
     for collection in ("params", "batch_stats"):
         tree = variables.get(collection, {})

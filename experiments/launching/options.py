@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.launch import Job, Jobs
+from experiments.launching.jobs import Job, Jobs
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.training.progress import say

@@ -1,6 +1,6 @@
 """Runs a command that is asked to stop when its launcher ends, however that ends.
 
-python experiments/child.py PROCESS_ID_OF_LAUNCHER COMMAND...
+python experiments/launching/child.py PROCESS_ID_OF_LAUNCHER COMMAND...
 
 The kernel's signal may come several times, as the launcher's threads end one by one,
 but a training that is asked twice ends without saving. So this process stays between

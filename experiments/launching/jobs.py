@@ -21,7 +21,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from experiments.pack import pack
+from experiments.launching.pack import pack
 from vit_jax.config import (
     apply_overrides,
     check_config,
@@ -254,7 +254,7 @@ class Jobs:
         return self.folder(job).path / "error.txt"
 
     def pack(self, name: str) -> pathlib.Path:
-        """OUT/NAME.tar.gz of what there is; see `experiments.pack`."""
+        """OUT/NAME.tar.gz of what there is; see `experiments.launching.pack`."""
         folders = [RunFolder(path) for path in sorted((self.out / "runs").glob("*"))]
         return pack(self.out, name, [f for f in folders if not _is_finished(f)])
 
