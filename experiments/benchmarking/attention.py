@@ -31,11 +31,10 @@ def first_attention(model: nn.Module) -> tuple[SelfAttention, tuple[int, int]] |
             found.append((context.module.clone(parent=None), args[0].shape[1:]))
         return call(*args, **kwargs)
 
+    # Not `models.init_variables`, which is jitted: a trace that JAX has kept would call
+    # no method.
     with nn.intercept_methods(note):
-        jax.eval_shape(
-            lambda key: models.init_variables(model, key, IMAGE_SHAPE),
-            jax.random.key(0),
-        )
+        jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *IMAGE_SHAPE)))
     return found[0] if found else None
 
 

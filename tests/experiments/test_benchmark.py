@@ -101,7 +101,9 @@ def test_every_implementation_of_attention_is_timed_or_says_why_not(tmp_path):
 
 
 def test_the_layer_that_is_timed_is_the_models_own():
-    layer, shape = attention.first_attention(models.ViT(10, **TINY))
+    model = models.ViT(10, **TINY)
+    models.init_variables(model, jax.random.key(0), (32, 32, 3))  # and again below
+    layer, shape = attention.first_attention(model)
     assert (layer.num_heads, shape) == (2, (65, 16))
     assert attention.first_attention(models.ResNet(10, width=8)) is None
     tokens = jax.numpy.ones((1, *shape))
