@@ -1,4 +1,4 @@
-"""Four published from-scratch studies again, each by the protocol that it used.
+"""Repeats four published from-scratch studies, each by the protocol that it used.
 
 python -m experiments.reproduce --data=DIR --out=DIR [--seeds=3] [--parallel=4]
 python -m experiments.reproduce --data=DIR --out=DIR --only='vit_192x9,vit_256x6*'
@@ -8,9 +8,9 @@ is its study's own, with all 50,000 images to train on: either the epoch is chos
 its accuracy on the test split, or nothing is chosen and the last epoch is scored.
 "holdout" holds 5,000 images out, chooses on those, and scores the test split once.
 
-What choosing on the test split is worth is read off the runs that do so: their best
-epoch minus their last. The two protocols differ by more than that, since one trains on
-a tenth fewer images.
+The gain by choosing on the test split is the accuracy of the best epoch minus that of
+the last one, in the runs that choose so. The two protocols differ by more than that,
+since "holdout" trains on a tenth fewer images.
 
 OUT gets table.md, table.csv (a line for each run), results.json and reproduce.tar.gz,
 which holds all small files and what unfinished runs resume from; with --report also

@@ -91,7 +91,7 @@ def summarize(
       step_seconds and step_cpu_seconds of each way; images_per_second, epoch_seconds
       (of 50,000 images) and utilisation (fraction of peak_flops_per_second), all with
       full augmentation;
-      augmentation_share of the step, from the medians; and, against PyTorch,
+      augmentation_fraction of the step, from the medians; and, against PyTorch,
       torch_ratio: of the rounds' step times, JAX over PyTorch (below 1: JAX is faster),
       torch_ratio_of_medians, and torch_cpu_ratio, of the medians of CPU seconds.
     """
@@ -104,7 +104,7 @@ def summarize(
         "step_cpu_seconds": cpu_described,
         "images_per_second": images_per_second,
         "epoch_seconds": NUM_IMAGES / images_per_second,
-        "augmentation_share": 1 - median["jax"] / median["augmented"],
+        "augmentation_fraction": 1 - median["jax"] / median["augmented"],
         "utilisation": result["flops_per_step"]
         / median["augmented"]
         / result["peak_flops_per_second"],
@@ -147,7 +147,7 @@ def format_table(results: list[dict[str, Any]]) -> str:
         lines.append(
             f"{result['model']:12} {result['images_per_second']:9.1f} "
             f"{1e3 * step['median']:9.2f} {f'({low}-{high})':>17} "
-            f"{result['augmentation_share']:8.2%} {result['epoch_seconds']:8.2f} "
+            f"{result['augmentation_fraction']:8.2%} {result['epoch_seconds']:8.2f} "
             f"{result['utilisation']:6.1%} {result['compile_seconds']:9.1f} "
             f"{result['peak_memory_bytes'] / 1e6:9.0f} {against}"
         )

@@ -54,7 +54,7 @@ def test_benchmark_writes_numbers_that_agree(tmp_path):
         result["flops_per_step"] / step["median"] / result["peak_flops_per_second"]
     )
     plain = result["step_seconds"]["jax"]["median"]
-    assert result["augmentation_share"] == pytest.approx(1 - plain / step["median"])
+    assert result["augmentation_fraction"] == pytest.approx(1 - plain / step["median"])
     assert result["compile_seconds"] > 0
     assert result["peak_memory_bytes"] > result["temp_bytes"] > 0
     assert result["versions"]["jax"] == jax.__version__
