@@ -1,4 +1,4 @@
-"""Four published from-scratch studies again, each by the protocol that it used.
+"""Repeats four published from-scratch studies, each by the protocol that it used.
 
 python -m experiments.reproduce --data=DIR --out=DIR [--seeds=3] [--parallel=4]
 python -m experiments.reproduce --data=DIR --out=DIR --only='vit_192x9,vit_256x6*'
@@ -8,9 +8,9 @@ is its study's own, with all 50,000 images to train on: either the epoch is chos
 its accuracy on the test split, or nothing is chosen and the last epoch is scored.
 "holdout" holds 5,000 images out, chooses on those, and scores the test split once.
 
-What choosing on the test split is worth is read off the runs that do so: their best
-epoch minus their last. The two protocols differ by more than that, since one trains on
-a tenth fewer images.
+The gain by choosing on the test split is the accuracy of the best epoch minus that of
+the last one, in the runs that choose so. The two protocols differ by more than that,
+since "holdout" trains on a tenth fewer images.
 
 OUT gets table.md, table.csv (a line for each run), results.json and reproduce.tar.gz,
 which holds all small files and what unfinished runs resume from; with --report also
@@ -27,9 +27,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from experiments import summary
-from experiments.launch import Job, Jobs
-from experiments.options import (
+from experiments.launching.jobs import Job, Jobs
+from experiments.launching.options import (
     add_arguments,
     data_settings,
     parse_overrides,
@@ -37,8 +36,8 @@ from experiments.options import (
     run_until,
     small_settings,
 )
-from experiments.pack import pack_figures
-from experiments.summary import show_mean_std
+from experiments.launching.pack import pack_figures
+from experiments.launching.summary import describe_run, show_mean_std
 from vit_jax.analysis.tables import markdown_table, write_csv
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError, did_you_mean
@@ -134,26 +133,21 @@ def _choose(text: str | None, known: Iterable[str], default: Iterable[str]):
     return names
 
 
-def describe_run(jobs: Jobs, job: Job, row: str, protocol: str) -> dict[str, Any]:
-    """One line of table.csv; the numbers are None where there are no results yet."""
-    folder = jobs.folder(job)
-    run = {"row": row, "protocol": protocol, "seed": job.settings["seed"]}
-    run |= {"config": job.config, "error": jobs.error(job)}
+def make_line(jobs: Jobs, job: Job, row: str, protocol: str) -> dict[str, Any]:
+    """One line of table.csv; without numbers where the run is not finished."""
+    line = {"row": row, "protocol": protocol, "seed": job.settings["seed"]}
+    line |= {"config": job.config, "error": jobs.error(job)}
     if not jobs.is_finished(job):
-        return run
-    results = folder.read("results")
-    # Elsewhere the last epoch's test accuracy is never measured, or is the result.
+        return line
+    folder = jobs.folder(job)
+    # Elsewhere the last epoch's test accuracy is not measured, or is the result.
     last = None
-    if results["selected_on"] == "test":
+    if folder.read("results")["selected_on"] == "test":
         evaluated = [r for r in folder.read_metrics() if r["split"] == "val"]
         last = evaluated[-1]["accuracy"]
-    return run | {
-        "selected_on": results["selected_on"],
-        "test_accuracy": results["test"]["accuracy"],
-        "last_accuracy": last,
-        "best_epoch": results["best_epoch"],
-        **summary.describe_run(jobs, job),
-    }
+    test_accuracy = folder.read("results")["test"]["accuracy"]
+    line |= {"test_accuracy": test_accuracy, "last_accuracy": last}
+    return line | describe_run(jobs, job)
 
 
 def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
@@ -218,7 +212,7 @@ def _show_difference(points: float | None) -> str:
 
 def write_tables(jobs: Jobs, planned: Mapping[Job, tuple[str, str]]) -> None:
     """table.md, table.csv, results.json of whatever is there."""
-    runs = [describe_run(jobs, job, *place) for job, place in planned.items()]
+    runs = [make_line(jobs, job, *place) for job, place in planned.items()]
     markdown, rows = make_table(runs)
     machines = sorted(
         {

@@ -1,21 +1,20 @@
-"""Which changes help? Arms of one change each, compared on the hold-out alone.
+"""Compares single changes of a config, called arms, on the images held out.
 
 python -m experiments.search --study=flagship --data=DIR --epochs=40 --seeds=1
 python -m experiments.search --study=flagship --data=DIR --arms=base,adamw --seeds=3
 python -m experiments.search --study=flagship --data=DIR --final --seeds=5
 
-Each arm and seed is a run of `vit_jax.main`. That scores the test split at its end, by
-design, but nothing here reads or shows those scores before --final: arms are ranked by
-the best accuracy on the hold-out, which is in metrics.jsonl.
-
+Each arm and seed is a run of `vit_jax.main`, which scores the test split at its end.
+But this command neither reads nor shows those scores before --final: it ranks the arms
+by their best accuracy on the hold-out (the images held out), which is in metrics.jsonl.
 Studies of the shortest training rank by the seconds until 94% is reached there.
 
 --final trains the study's config as it stands, and its rivals, and reports the test
 scores, once. Where the study asks for equal time, a rival trains for as many epochs as
 fit into the seconds that seed 0 of the config took, by its own measured speed.
 
-Runs are added to RECORD.json, from which RECORD.md is written anew; only "learned" in
-the JSON, a sentence for each arm, is meant to be edited.
+Runs are added to RECORD.json, from which RECORD.md is written again each time. Only
+"learned" in the JSON, a sentence for each arm, is meant to be edited by hand.
 """
 
 import argparse
@@ -24,22 +23,23 @@ import shlex
 import time
 from collections.abc import Sequence
 
-from experiments.arms import STUDIES, Study
-from experiments.final import (
+from experiments.launching.jobs import Job, Jobs
+from experiments.launching.options import (
+    add_arguments,
+    data_settings,
+    parse_overrides,
+    report_left,
+)
+from experiments.launching.summary import describe_run
+from experiments.searching.arms import STUDIES, Study
+from experiments.searching.final import (
     Search,
     compare_final,
     final_commands,
     report_final,
     train_final,
 )
-from experiments.launch import Job, Jobs
-from experiments.options import (
-    add_arguments,
-    data_settings,
-    parse_overrides,
-    report_left,
-)
-from experiments.record import describe_run, read_record, write_record
+from experiments.searching.record import read_record, write_record
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.training.progress import say

@@ -5,14 +5,15 @@ python -m experiments.sweep --config=configs/vit_digits.py --out=runs/sweep.json
 python -m experiments.sweep --config=configs/vit_cifar.py --out=runs/sweep.json \\
     --learning_rates=5e-4,1e-3,2e-3 --seeds=0 --num_epochs=40
 
-A small model leaves most of a GPU idle; a batch of models does not. The members are the
-config's own train step under `vmap`: each has its own parameters, random numbers and
-rate, and is, up to rounding, the run that `vit_jax.main` would train with that seed and
-rate. (Muon's rate keeps its ratio to the other.) Every member trains to the end and is
-scored on the hold-out; the test split is not touched.
+A small model leaves most of a GPU idle, but several models at once do not. The members
+are trained by the config's own train step under `vmap`. Each member has its own
+parameters, random numbers and learning rate, and is, up to rounding, the run that
+`vit_jax.main` would train with that seed and rate. (Muon's learning rate keeps its
+ratio to the other one.) Every member trains to the end and is scored on the images held
+out; the test split is not used.
 
-With --shared_order all members see the batches of the first seed, which spares each a
-copy of the images of its batch; their crops and the like stay their own.
+With --shared_order all members see the batches of the first seed, which saves the
+memory of a batch of images for each other member; each augments the images by itself.
 """
 
 import dataclasses
@@ -26,9 +27,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from experiments.members import Member, Sweep, check_sweep
-from experiments.options import data_settings
-from experiments.summary import show_mean_std
+from experiments.launching.options import data_settings
+from experiments.launching.summary import show_mean_std
+from experiments.sweeping.members import Member, Sweep, check_sweep
 from vit_jax import data
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.config import apply_overrides, load_config_file, set_value

@@ -177,7 +177,7 @@ def _rename(variables):
 def make_torch_net():
     """A function from a JAX model and its variables to the same model in PyTorch."""
     pytest.importorskip("torch", reason="PyTorch is not installed")
-    from experiments import torch_models
+    from experiments.benchmarking import torch_models
 
     def make(model, variables, image_size):
         net = torch_models.make_model(model, image_size).eval()

@@ -8,7 +8,8 @@ import sys
 import jax
 import pytest
 
-from experiments import benchmark, benchmark_augment
+from experiments import benchmark
+from experiments.benchmarking import attention, augmentations, startup
 from vit_jax import models
 from vit_jax.errors import UserError
 
@@ -54,7 +55,7 @@ def test_benchmark_writes_numbers_that_agree(tmp_path):
         result["flops_per_step"] / step["median"] / result["peak_flops_per_second"]
     )
     plain = result["step_seconds"]["jax"]["median"]
-    assert result["augmentation_share"] == pytest.approx(1 - plain / step["median"])
+    assert result["augmentation_fraction"] == pytest.approx(1 - plain / step["median"])
     assert result["compile_seconds"] > 0
     assert result["peak_memory_bytes"] > result["temp_bytes"] > 0
     assert result["versions"]["jax"] == jax.__version__
@@ -62,7 +63,9 @@ def test_benchmark_writes_numbers_that_agree(tmp_path):
     assert str(ROOT) not in file.read_text()
 
 
-@pytest.mark.parametrize("mode", ["--batch_size=4", "--attention", "--augmentations"])
+@pytest.mark.parametrize(
+    "mode", ["--batch_size=4", "--attention", "--augmentations", "--startup"]
+)
 def test_a_slip_is_refused(mode, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmark", mode, "--confg.model.width=3"])
     with pytest.raises(UserError, match=r"argument --confg\.model\.width=3;"):
@@ -71,10 +74,10 @@ def test_a_slip_is_refused(mode, monkeypatch):
 
 @pytest.mark.slow
 def test_augmentations_of_a_config_are_timed(monkeypatch, capsys):
-    monkeypatch.setattr(benchmark_augment, "AUGMENTATIONS", {"flip": {"crop": "none"}})
+    monkeypatch.setattr(augmentations, "AUGMENTATIONS", {"flip": {"crop": "none"}})
     settings = [f"--config.model.{key}={value}" for key, value in TINY.items()]
     settings.append("--config.augment.policy=none")
-    result = benchmark_augment.measure(["vit_192x9"], 4, 1, settings)
+    result = augmentations.measure(["vit_192x9"], 4, 1, settings)
     costs = result["augment_seconds"]
     assert costs.keys() == {"flip", "as vit_192x9 is trained"}
     assert min(costs.values()) > 0 and result["step_seconds"]["vit_192x9"] > 0
@@ -85,11 +88,12 @@ def test_augmentations_of_a_config_are_timed(monkeypatch, capsys):
 def test_every_implementation_of_attention_is_timed_or_says_why_not(tmp_path):
     printed, _ = run_benchmark(
         "--attention", "--models=vit_192x9", "--batch_size=1", "--repeats=1",
-        "--config.model.width=16", "--config.model.num_heads=2", f"--out={tmp_path}",
+        "--config.model.width=16", "--config.model.num_heads=2",
+        "--config.model.depth=1", f"--out={tmp_path}",
     )  # fmt: skip
     (file,) = tmp_path.iterdir()
     result = json.loads(file.read_text())["models"]["vit_192x9"]
-    assert result["shape"] == [1, 65, 2, 8]
+    assert result["shape"] == [1, 65, 16]
     for name in ("plain", "xla", "cudnn"):
         (line,) = (row for row in printed.splitlines() if f" {name} " in row)
         if "cannot run: " in line:
@@ -97,3 +101,30 @@ def test_every_implementation_of_attention_is_timed_or_says_why_not(tmp_path):
         else:
             assert f" {1e3 * result[name]['seconds']['median']:.3f} ms " in line
     assert " ms " in next(row for row in printed.splitlines() if " plain " in row)
+
+
+def test_the_layer_that_is_timed_is_the_models_own():
+    model = models.ViT(10, **TINY)
+    models.init_variables(model, jax.random.key(0), (32, 32, 3))  # and again below
+    layer, shape = attention.first_attention(model)
+    assert (layer.num_heads, shape) == (2, (65, 16))
+    assert attention.first_attention(models.ResNet(10, width=8)) is None
+    tokens = jax.numpy.ones((1, *shape))
+    attention.make_run(layer, tokens)()
+    with pytest.raises(ValueError, match="no such thing"):
+        attention.make_run(layer.clone(implementation="no such thing"), tokens)()
+
+
+def test_the_startup_is_timed(monkeypatch, capsys):
+    calls = []
+
+    def start(workdir, cache):
+        calls.append((workdir.name, cache))
+        return float(len(calls))
+
+    monkeypatch.setattr(startup, "seconds_to_first_step", start)
+    result = startup.measure(2)
+    assert (result["cold_seconds"], result["warm_seconds"]) == (1.0, [2.0, 3.0])
+    # A fresh run each time, and one cache, which the first start fills.
+    assert len({run for run, _ in calls}) == 3 and len({c for _, c in calls}) == 1
+    assert json.loads(capsys.readouterr().out)["cold_seconds"] == 1.0

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from experiments.launch import Job, Jobs
-from experiments.options import LEFT_OVER, report_left, run_until
-from experiments.summary import show_mean, show_mean_std
+from experiments.launching.jobs import Job, Jobs
+from experiments.launching.options import LEFT_OVER, report_left, run_until
+from experiments.launching.summary import show_mean, show_mean_std
 from vit_jax.errors import UserError
 from vit_jax.runs.lock import lock
 
@@ -143,7 +143,7 @@ def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):
     jobs = Jobs(tmp_path / "here")
     job = Job("fine", DIGITS, SETTINGS | {"checkpoint_every": "10 steps"})
     code = (
-        "from experiments.launch import Job, Jobs\n"
+        "from experiments.launching.jobs import Job, Jobs\n"
         f"Jobs({str(jobs.out)!r}).launch([Job('fine', {DIGITS!r}, {job.settings!r})])"
     )
     launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)

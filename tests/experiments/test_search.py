@@ -10,12 +10,13 @@ import time
 
 import pytest
 
-from experiments.arms import STUDIES
-from experiments.final import Search, compare_final, report_final, train_final
-from experiments.launch import Job, Jobs
-from experiments.options import LEFT_OVER, report_left
-from experiments.record import describe_final, describe_record, describe_run
+from experiments.launching.jobs import Job, Jobs
+from experiments.launching.options import LEFT_OVER, report_left
+from experiments.launching.summary import describe_run
 from experiments.search import main
+from experiments.searching.arms import STUDIES
+from experiments.searching.final import Search, compare_final, report_final, train_final
+from experiments.searching.record import describe_final, describe_record
 from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.training import optim
@@ -84,7 +85,8 @@ def make_run(jobs, job, *, accuracies, test_accuracy, seconds=10.0, speed=900.0)
         )  # fmt: skip
     results = {
         "seed": 0, "num_epochs": len(accuracies), "train_seconds": seconds,
-        "num_steps": 6, "num_params": 1000,
+        "num_steps": 6, "num_params": 1000, "best_epoch": len(accuracies),
+        "selected_on": job.settings.get("data.select_on", "val"),
         "images_per_second": speed, "num_devices": 1, "device": "cpu",
         "test": {"accuracy": test_accuracy},
     }  # fmt: skip
@@ -140,8 +142,8 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--arms=adamv"], r'no arm adamv \(did you mean "adamw"'),
         (["--config.modle.depth=1"], r"no setting config.modle.depth"),
         (["--depth=1"], r"Unknown argument --depth=1"),
-        (["--config.data.validation=test", "--arms=base"], r"on images held out"),
-        (["--config.data.validation=test", "--final"], r"on images held out"),
+        (["--config.data.select_on=test", "--arms=base"], r"on images held out"),
+        (["--config.data.select_on=test", "--final"], r"on images held out"),
         (["--final", "--parallel=2"], r"must not slow each other down"),
         (["--epochs=3", "--arms=base,epochs_100"], r"but epochs_100 is about"),
     ],
@@ -255,7 +257,7 @@ def test_an_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
     (job,) = search.arm_jobs(["base"])
     make_run(search.jobs, job, accuracies=[math.nan, 0.94, 0.5], test_accuracy=0.0)
     row = describe_run(search.jobs, job)
-    assert (row["best_epoch"], row["seconds_to_94"]) == (2, 5.0)
+    assert (row["holdout_accuracy"], row["seconds_to_94"]) == (0.94, 5.0)
 
 
 @pytest.mark.parametrize(("accuracy", "seconds"), [(0.94, 10.0), (0.93, None)])
@@ -277,9 +279,21 @@ def test_a_record_made_before_columns_were_added(tmp_path):
     assert "50.00 (1)" in describe_record(record, search.study)
 
 
-def test_a_row_has_no_test_score(final):
+def test_a_description_has_no_test_score(final):
     search, ours, _ = final
     before = describe_run(search.jobs, ours[0])
     folder = search.jobs.folder(ours[0])
     folder.write("results", folder.read("results") | {"test": None})
     assert describe_run(search.jobs, ours[0]) == before
+
+
+@pytest.mark.parametrize("select_on", ["test", "nothing"])
+def test_only_images_held_out_give_hold_out_scores(tmp_path, select_on):
+    """Evaluations of a run that selects on the test split are of that split."""
+    jobs = Jobs(tmp_path)
+    job = Job("run", "configs/vit_digits.py", {"data.select_on": select_on})
+    make_run(jobs, job, accuracies=[0.95, 0.99], test_accuracy=0.99)
+    row = describe_run(jobs, job)
+    assert row["selected_on"] == select_on
+    for key in ("holdout_accuracy", "holdout_loss", "seconds_to_94"):
+        assert row[key] is None

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.members import Member, Sweep, check_sweep
 from experiments.sweep import main, run_sweep
+from experiments.sweeping.members import Member, Sweep, check_sweep
 from vit_jax import data
 from vit_jax.errors import UserError
 from vit_jax.runs.checkpoint import Checkpoints

@@ -1,4 +1,4 @@
-"""Trainings of one config side by side: one program, an axis of members in front."""
+"""Several trainings of one config in one program, along a leading axis of members."""
 
 import dataclasses
 import functools
@@ -30,7 +30,7 @@ class Member:
 
 
 class Sweep:
-    """The members' states, stacked, and what trains and scores all of them at once.
+    """The stacked states of the members, trained and scored all at once.
 
     Attributes:
       members: rates and seeds, in the order of the states' first axis.
@@ -146,7 +146,7 @@ def _experiment(config: ConfigDict, splits: Any, seed: int) -> Experiment:
 
 
 def check_sweep(config: ConfigDict) -> None:
-    """Refuses what members cannot do side by side.
+    """Refuses settings with which members cannot train side by side.
 
     Raises:
       UserError: names the setting.

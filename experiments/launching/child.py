@@ -1,11 +1,11 @@
-"""Runs a command that is asked to stop when its launcher ends, however that ends.
+"""Runs a command and asks it to stop when its launcher ends, however that ends.
 
-python experiments/child.py PROCESS_ID_OF_LAUNCHER COMMAND...
+python experiments/launching/child.py PROCESS_ID_OF_LAUNCHER COMMAND...
 
 The kernel's signal may come several times, as the launcher's threads end one by one,
-but a training that is asked twice ends without saving. So this process stays between
-the two and asks once. Only Linux has that signal; elsewhere, and on SIGTERM, the
-launcher has to ask.
+but a training that is signalled twice ends without saving. So this process stands
+between the two and signals the training once. Only Linux has that signal; elsewhere the
+launcher itself has to send SIGTERM.
 """
 
 import ctypes

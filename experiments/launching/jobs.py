@@ -1,9 +1,9 @@
-"""Many training runs, each a process of its own: start, skip, resume, stop in time.
+"""Training runs as processes: started, skipped, resumed, and stopped in time.
 
-A run is `python -m vit_jax.main` in OUT/runs/NAME. What is finished is skipped, what
-was interrupted resumes from its checkpoint, and a run that fails leaves its error
-behind while the others go on. What `pack` writes can be unpacked into another OUT:
-finished runs are skipped there, too, and those it has checkpoints of resume.
+A run is `python -m vit_jax.main` in OUT/runs/NAME. A finished run is skipped, an
+interrupted one resumes from its checkpoint, and a run that fails leaves its error in
+error.txt while the others go on. The archive that `pack` writes can be unpacked into
+another OUT: finished runs are skipped there, too, and runs with checkpoints resume.
 """
 
 import collections
@@ -21,7 +21,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from experiments.pack import pack
+from experiments.launching.pack import pack
 from vit_jax.config import (
     apply_overrides,
     check_config,
@@ -52,7 +52,7 @@ class Job:
     Attributes:
       name: of its folder.
       config: "FILE.py" or "FILE.py:variant".
-      settings: what is changed of it, by key: {"optim.learning_rate": 1e-3}.
+      settings: changes to the config, by key: {"optim.learning_rate": 1e-3}.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Job:
         """Every setting of the run.
 
         Raises:
-          UserError: a setting is refused, so that a slip is found before the first run.
+          UserError: a setting is refused. Mistakes are found before the first run.
         """
         config = load_config_file(self.config)
         config = apply_overrides(config, self.arguments[1:])
@@ -77,7 +77,7 @@ class Job:
         return config
 
     def requested(self) -> dict[str, Any]:
-        """The same by key, {"optim.learning_rate": 1e-3}, as JSON gives it back."""
+        """Every setting by key, {"optim.learning_rate": 1e-3}, as JSON restores it."""
         return _by_key(self.load_config())
 
 
@@ -102,7 +102,7 @@ class Jobs:
         return RunFolder(self.out / "runs" / job.name)
 
     def command(self, job: Job) -> list[str]:
-        """What trains the run."""
+        """The command that trains the run."""
         workdir = f"--workdir={self.folder(job).path}"
         return [sys.executable, "-m", "vit_jax.main", *job.arguments, workdir]
 
@@ -119,11 +119,11 @@ class Jobs:
         return ": ".join([status, *tail[-1:]])
 
     def wall_seconds(self, job: Job) -> float:
-        """Of the run's processes, start-up, compilation and evaluation included."""
+        """Seconds that the run's processes took, with start-up and compilation."""
         return self.folder(job).read("job")["wall_seconds"]
 
     def shared_with(self, job: Job) -> int:
-        """How many runs at a time the machine had, this one included."""
+        """The number of runs at a time on the machine, this one included."""
         return self.folder(job).read("job").get("parallel", 1)
 
     def launch(
@@ -132,9 +132,9 @@ class Jobs:
         """Runs what is not finished, in order, and returns what is left at the end.
 
         Args:
-          deadline: on `time.monotonic`'s clock; then the runs are asked to save. None
-            is started within the last minute.
-          retry: also what failed before.
+          deadline: on the clock of `time.monotonic`. Runs are asked to save at that
+            time, and no run is started within the minute before it.
+          retry: whether runs that failed before are started again.
 
         Raises:
           UserError: a job's setting is refused, or its folder holds another run.
@@ -174,7 +174,7 @@ class Jobs:
             folder.create()
             folder.write("job", {"requested": requested, "wall_seconds": 0.0})
             return
-        # Settings that came after that run have had their defaults in it.
+        # A setting that the saved run lacks had its default.
         before = _by_key(read_saved_config(folder.read("job")["requested"]))
         different = sorted(
             key
@@ -220,7 +220,7 @@ class Jobs:
         running: dict[Job, tuple[subprocess.Popen, float]],
         harmless: Sequence[int] = _ASKED_TO_STOP,
     ) -> None:
-        """Takes what has ended out of `running`; other than `harmless`, it failed."""
+        """Removes ended runs from `running`; other statuses than `harmless` fail."""
         for job, (process, start) in list(running.items()):
             if process.poll() is None:
                 continue
@@ -254,7 +254,7 @@ class Jobs:
         return self.folder(job).path / "error.txt"
 
     def pack(self, name: str) -> pathlib.Path:
-        """OUT/NAME.tar.gz of what there is; see `experiments.pack`."""
+        """OUT/NAME.tar.gz of what there is; see `experiments.launching.pack`."""
         folders = [RunFolder(path) for path in sorted((self.out / "runs").glob("*"))]
         return pack(self.out, name, [f for f in folders if not _is_finished(f)])
 

@@ -33,7 +33,7 @@ CONFIGS = {
 
 def load_config(model: str, batch_size: int, overrides: Sequence[str]) -> ConfigDict:
     """The config a model is measured with, on one device."""
-    folder = pathlib.Path(__file__).parents[1] / "configs"
+    folder = pathlib.Path(__file__).parents[2] / "configs"
     config = (
         load_config_file(str(folder / CONFIGS[model]))
         if model in CONFIGS

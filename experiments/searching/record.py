@@ -1,45 +1,18 @@
-"""What a search found: a JSON file that grows, and the Markdown written from it."""
+"""The record of a search: a JSON file, and the Markdown tables written from it."""
 
 import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments import summary
-from experiments.arms import Study
-from experiments.launch import Job, Jobs
-from experiments.summary import show_mean, show_mean_std
+from experiments.launching.summary import show_mean, show_mean_std
+from experiments.searching.arms import Study
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.errors import UserError
 from vit_jax.metrics.paired import mean_and_std
-from vit_jax.runs.folder import FREE_SETTINGS
-from vit_jax.runs.ranking import rank
 
-# What the fast studies want to reach as soon as they can.
-TARGET = 0.94
-# Of runs that were recorded before these were.
+# Columns that a record may lack.
 _NOT_KNOWN = dict.fromkeys(("num_params", "seconds_to_94", "parallel"))
-
-
-def describe_run(jobs: Jobs, job: Job) -> dict[str, Any]:
-    """What a finished run's row shows: its best hold-out scores, and no test score.
-
-    "seconds_to_94" are those of training before the first evaluation of at least 94%;
-    None if there was none.
-    """
-    evaluations = [r for r in jobs.folder(job).read_metrics() if r["split"] == "val"]
-    best = max(evaluations, key=lambda r: rank(r["accuracy"], r["loss"]))
-    # None is a NaN, from logits that were not finite.
-    reached = (r["seconds"] for r in evaluations if (r["accuracy"] or 0) >= TARGET)
-    elsewhere = {*FREE_SETTINGS, "data.source", "seed"}
-    return {
-        "settings": {k: v for k, v in job.settings.items() if k not in elsewhere},
-        "best_epoch": best["epoch"],
-        "holdout_accuracy": best["accuracy"],
-        "holdout_loss": best["loss"],
-        "seconds_to_94": next(reached, None),
-        **summary.describe_run(jobs, job),
-    }
 
 
 def read_record(file: pathlib.Path) -> dict[str, Any]:
@@ -69,8 +42,8 @@ def describe_record(record: Mapping[str, Any], study: Study) -> str:
         rule = "mean hold-out accuracy (of each run's best evaluation), then by mean "
         rule += "loss there"
         if study.is_race:
-            rule = "the share of runs that reached 94% on the hold-out, then by their "
-            rule += "mean training seconds until then, then by accuracy"
+            rule = "the fraction of runs that reached 94% on the hold-out, then by "
+            rule += "their mean training seconds until then, then by accuracy"
         parts += [
             f"Each arm is `{study.config}` with one change. Ranked by {rule}; test "
             "scores played no part. Written by `python -m experiments.search`.",

@@ -1,4 +1,4 @@
-"""What the commands that launch runs have in common: options, settings, endings."""
+"""Options, settings and exit statuses that the commands that launch runs share."""
 
 import argparse
 import math
@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.launch import Job, Jobs
+from experiments.launching.jobs import Job, Jobs
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.training.progress import say
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
         "0: only write the tables anew",
     )  # fmt: skip
     parser.add_argument("--small", action="store_true", help="tiny runs, as a proof")
-    parser.add_argument("--retry", action="store_true", help="also what failed before")
+    parser.add_argument("--retry", action="store_true", help="failed runs as well")
     parser.add_argument("--dry_run", action="store_true", help="only show the commands")
 
 
@@ -70,7 +70,7 @@ def data_settings(folder: str | None) -> dict[str, Any]:
 
 
 def small_settings(config: str) -> dict[str, Any]:
-    """What makes a config a matter of seconds on a CPU, as a proof that it runs."""
+    """Settings with which a config trains on a CPU in seconds, as a proof."""
     is_resnet = load_config_file(config).model.name.startswith("resnet")
     model = {"model.width": 8}
     if not is_resnet:
@@ -104,7 +104,7 @@ def run_until(deadline: float, module: str, *arguments: str) -> int | None:
 
 
 def report_left(jobs: Jobs, all_jobs: Sequence[Job], left: Sequence[Job]) -> int:
-    """Says what failed and what is left, with the command; returns the exit status."""
+    """Prints which runs failed or are left, and returns the exit status."""
     failed = [job for job in all_jobs if jobs.error(job)]
     for job in failed:
         say(f"failed: {job.name}: {jobs.error(job)} (--retry: again)")

@@ -1,8 +1,8 @@
-"""What each augmentation costs: `python -m experiments.benchmark --augmentations`.
+"""The cost of each augmentation.
 
-A line for each policy, and for each part of a batch's way through augmentation:
-milliseconds per batch, and their share of a train step with that augmentation. Images
-are random, since neither depends on what is in them.
+`python -m experiments.benchmark --augmentations` prints a line for each policy and for
+each other augmentation: milliseconds per batch, and their fraction of a train step with
+that augmentation. The images are random, since the cost does not depend on them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments import timing
-from experiments.jax_step import (
+from experiments.benchmarking import timing
+from experiments.benchmarking.jax_step import (
     JaxStep,
     load_config,
     make_dataset,
@@ -22,7 +22,6 @@ from experiments.jax_step import (
 from vit_jax.augment import make_augment
 from vit_jax.config import make_config
 
-NAME = "augmentations"
 NOTHING = {"crop": "none", "flip": "none"}
 REGULARIZED = {
     "policy": "trivialaugment",
@@ -103,7 +102,7 @@ def augment_seconds(
 def measure(
     names: Sequence[str], batch_size: int, repeats: int, overrides: Sequence[str]
 ) -> dict[str, Any]:
-    """Prints milliseconds a batch of each augmentation, and its share of each step.
+    """Prints milliseconds a batch of each augmentation, and its fraction of each step.
 
     Returns:
       The machine, the seconds of each model's step without augmentation, and those of
@@ -124,8 +123,8 @@ def measure(
     costs = {}
     for name, settings in augmentations.items():
         costs[name] = seconds = augment_seconds(settings, batch, repeats)
-        shares = [f"{seconds / (seconds + step):8.2%}" for step in steps.values()]
-        print(f"{name:50s} {seconds * 1e3:9.3f} ms", *shares, flush=True)
+        fractions = [f"{seconds / (seconds + step):8.2%}" for step in steps.values()]
+        print(f"{name:50s} {seconds * 1e3:9.3f} ms", *fractions, flush=True)
     return machine | {
         "batch_size": batch_size,
         "step_seconds": steps,

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from experiments import timing, torch_models
-from experiments.jax_step import NUM_IMAGES
+from experiments.benchmarking import timing, torch_models
+from experiments.benchmarking.jax_step import NUM_IMAGES
 from vit_jax import models
 from vit_jax.data import Dataset, batches
 from vit_jax.training.experiment import Experiment

@@ -1,0 +1,1 @@
+"""The workings of `experiments.benchmark`: what is timed, and how."""

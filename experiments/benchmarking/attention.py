@@ -1,0 +1,138 @@
+"""The cost of one layer of self-attention by each of its implementations.
+
+`python -m experiments.benchmark --attention` prints, for each ViT, the milliseconds of
+its first `SelfAttention`, projections included, forward and backward. Dropout and local
+attention are left out, since only the implementation "plain" has them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from experiments.benchmarking import timing
+from experiments.benchmarking.jax_step import load_config
+from vit_jax import models
+from vit_jax.models.attention import SelfAttention
+
+IMPLEMENTATIONS = ("plain", "xla", "cudnn")
+REPEATS_IN_DISPATCH = 10
+IMAGE_SHAPE = (32, 32, 3)
+
+
+def first_attention(model: nn.Module) -> tuple[SelfAttention, tuple[int, int]] | None:
+    """The model's first attention layer and [tokens, width] there; None without one."""
+    found = []
+
+    def note(call, args, kwargs, context):
+        if isinstance(context.module, SelfAttention) and not found:
+            found.append((context.module.clone(parent=None), args[0].shape[1:]))
+        return call(*args, **kwargs)
+
+    # Not `models.init_variables`, which is jitted: a trace that JAX has kept would call
+    # no method.
+    with nn.intercept_methods(note):
+        jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *IMAGE_SHAPE)))
+    return found[0] if found else None
+
+
+def make_run(layer: SelfAttention, tokens: jax.Array) -> Callable[[], jax.Array]:
+    """A function that runs forward and backward ten times, one after the other."""
+    variables = layer.init(jax.random.key(0), tokens, train=False)
+
+    def apply(params, tokens):
+        return layer.apply({"params": params}, tokens, train=True)
+
+    @jax.jit
+    def run(params, tokens):
+        def body(_, carry):
+            params, tokens = carry
+            out, backward = jax.vjp(apply, params, tokens)
+            params_gradient, tokens_gradient = backward(out)
+            # Each pass needs both results of the one before. The small factor keeps
+            # the numbers near their size.
+            step = jax.tree.map(
+                lambda x, dx: (x - 1e-6 * dx).astype(x.dtype), params, params_gradient
+            )
+            return step, (tokens - 1e-6 * tokens_gradient).astype(tokens.dtype)
+
+        return jax.lax.fori_loop(0, REPEATS_IN_DISPATCH, body, (params, tokens))
+
+    return lambda: jax.block_until_ready(run(variables["params"], tokens))
+
+
+def measure(
+    names: Sequence[str], batch_size: int, repeats: int, overrides: Sequence[str]
+) -> dict[str, Any]:
+    """Prints a line for each ViT and implementation; one that cannot run says why.
+
+    Returns:
+      The machine, and for each ViT the shape of its tokens and each implementation's
+      seconds and CPU seconds of one layer, or its error.
+    """
+    machine = timing.describe_machine()
+    print(
+        f"{machine['device']}, JAX {machine['versions']['jax']}, batch {batch_size}, "
+        f"load {machine['load_average'][0]:.1f}"
+    )
+    vits = {}
+    for name in names:
+        settings = load_config(name, batch_size, overrides).model
+        dtype = settings.dtype
+        if dtype == "auto":
+            dtype = "float32" if machine["platform"] == "cpu" else "bfloat16"
+        model = models.make_model(
+            settings, num_classes=10, image_shape=IMAGE_SHAPE, dtype=dtype
+        )
+        found = first_attention(model)
+        if found is not None:
+            layer, shape = found
+            tokens = jax.random.normal(jax.random.key(0), (batch_size, *shape), dtype)
+            vits[name] = _measure_layer(name, layer, tokens, repeats)
+    return machine | {"batch_size": batch_size, "models": vits}
+
+
+def _measure_layer(
+    name: str, layer: SelfAttention, tokens: jax.Array, repeats: int
+) -> dict[str, Any]:
+    result: dict[str, Any] = {"shape": tokens.shape, "dtype": str(tokens.dtype)}
+    runs = {}
+    for implementation in IMPLEMENTATIONS:
+        chosen = layer.clone(
+            implementation=implementation,
+            attention_dropout=0.0,
+            dropout=0.0,
+            local_attention=False,
+        )
+        try:
+            if implementation == "cudnn" and not _has_cudnn(tokens):
+                raise ValueError("cuDNN's needs a GPU and numbers of 16 bits")
+            run = make_run(chosen, tokens)
+            run()
+        except (ValueError, NotImplementedError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0][:80]
+            print(f"{name:12} {implementation:6} cannot run: {reason}")
+            result[implementation] = {"error": reason}
+        else:
+            runs[implementation] = run
+    wall, busy = timing.alternate(runs, repeats)
+    for implementation in runs:
+        seconds, cpu_seconds = (
+            timing.describe([s / REPEATS_IN_DISPATCH for s in times[implementation]])
+            for times in (wall, busy)
+        )
+        result[implementation] = {"seconds": seconds, "cpu_seconds": cpu_seconds}
+        print(
+            f"{name:12} {implementation:6} {1e3 * seconds['median']:9.3f} ms "
+            f"({1e3 * seconds['min']:.3f}-{1e3 * seconds['max']:.3f}), CPU time "
+            f"{1e3 * cpu_seconds['median']:.3f} ms, {tokens.dtype}",
+            flush=True,
+        )
+    return result
+
+
+def _has_cudnn(tokens: jax.Array) -> bool:
+    """Whether `SelfAttention` would not compute "cudnn" by "xla" here."""
+    return jax.default_backend() == "gpu" and jnp.dtype(tokens.dtype).itemsize == 2

@@ -1,0 +1,165 @@
+"""The seconds of a train step: with augmentation, without it, and in PyTorch.
+
+What is timed is `experiment.train_step` on batches picked on the device, once with all
+of the config's augmentation, and once with normalisation only, which is also all that
+PyTorch's step does: the ratio leaves augmentation out on both sides. The three take
+turns.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import Any
+
+import jax
+import numpy as np
+
+from experiments.benchmarking import timing
+from experiments.benchmarking.jax_step import (
+    NUM_IMAGES,
+    JaxStep,
+    load_config,
+    make_dataset,
+    without_augmentation,
+)
+from vit_jax import models
+from vit_jax.parallel.host_memory import keep_freed_memory
+
+
+def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, Any]:
+    """Measures one model; returns the machine, sizes, and what `summarize` gives."""
+    # As `vit_jax.main` does; PyTorch, in the same process, gains by it as well.
+    kept = keep_freed_memory()
+    machine = timing.describe_machine() | {"keeps_freed_memory": kept}
+    config = load_config(arguments.models, arguments.batch_size, overrides)
+    dataset = make_dataset()
+    num_steps = arguments.steps_per_dispatch or (
+        1 if jax.default_backend() == "cpu" else 50
+    )
+    augmented = JaxStep(config, dataset, num_steps)
+    augmented()
+    peak_bytes = timing.peak_memory_bytes()
+    plain = JaxStep(without_augmentation(config), dataset, num_steps)
+    plain()
+    runs = {"augmented": augmented, "jax": plain}
+    model, dtype = plain.experiment.model, plain.experiment.config.model.dtype
+    shapes = jax.eval_shape(plain.experiment.init_state)
+    num_params = models.count_params(shapes.params)
+    macs = models.count_macs(model, dataset.images.shape[1:])
+    # Backward: as many products again for the inputs, and for the weights.
+    step_flops = 3 * 2 * macs * arguments.batch_size
+    peak_flops = timing.measure_peak_flops(dtype)
+    result = machine | {
+        "model": arguments.models,
+        "num_params": num_params,
+        "dtype": dtype,
+        "batch_size": arguments.batch_size,
+        "steps_per_dispatch": num_steps,
+        "compile_seconds": augmented.compile_seconds,
+        "peak_memory_bytes": peak_bytes,
+        "temp_bytes": augmented.temp_bytes,
+        "flops_per_step": step_flops,
+        "peak_flops_per_second": peak_flops,
+    }
+    if arguments.against:
+        from experiments.benchmarking.torch_step import TorchStep
+
+        torch_step = TorchStep(
+            plain.experiment, num_params, dataset, num_steps, arguments.torch_mode
+        )
+        runs["torch"] = torch_step
+        result["torch_mode"] = torch_step.mode
+        result["torch_warmup_seconds"] = torch_step.warmup_seconds
+    wall, busy = (
+        {name: np.divide(values, num_steps).tolist() for name, values in times.items()}
+        for times in timing.alternate(runs, arguments.repeats)
+    )
+    return result | summarize(result, wall, busy)
+
+
+def summarize(
+    result: dict[str, Any],
+    seconds: dict[str, list[float]],
+    cpu_seconds: dict[str, list[float]],
+) -> dict[str, Any]:
+    """What follows from the seconds a step took in each round.
+
+    Returns:
+      step_seconds and step_cpu_seconds of each way; images_per_second, epoch_seconds
+      (of 50,000 images) and utilisation (fraction of peak_flops_per_second), all with
+      full augmentation;
+      augmentation_fraction of the step, from the medians; and, against PyTorch,
+      torch_ratio: of the rounds' step times, JAX over PyTorch (below 1: JAX is faster),
+      torch_ratio_of_medians, and torch_cpu_ratio, of the medians of CPU seconds.
+    """
+    cpu_described = {name: timing.describe(v) for name, v in cpu_seconds.items()}
+    described = {name: timing.describe(values) for name, values in seconds.items()}
+    median = {name: values["median"] for name, values in described.items()}
+    images_per_second = result["batch_size"] / median["augmented"]
+    summary = {
+        "step_seconds": described,
+        "step_cpu_seconds": cpu_described,
+        "images_per_second": images_per_second,
+        "epoch_seconds": NUM_IMAGES / images_per_second,
+        "augmentation_fraction": 1 - median["jax"] / median["augmented"],
+        "utilisation": result["flops_per_step"]
+        / median["augmented"]
+        / result["peak_flops_per_second"],
+    }
+    if "torch" in seconds:
+        rounds = np.divide(seconds["jax"], seconds["torch"]).tolist()
+        summary["torch_ratio"] = timing.describe(rounds)
+        summary["torch_ratio_of_medians"] = median["jax"] / median["torch"]
+        summary["torch_cpu_ratio"] = (
+            cpu_described["jax"]["median"] / cpu_described["torch"]["median"]
+        )
+    return summary
+
+
+def format_table(results: list[dict[str, Any]]) -> str:
+    """A few lines on what was measured on, then a row for each model."""
+    first = results[0]
+    lines = [
+        f"{first['device']} ({first['platform']}), {first['num_threads']} threads, "
+        + ", ".join(f"{name} {v}" for name, v in first["versions"].items() if v),
+        f"{first['dtype']}, batches of {first['batch_size']}, "
+        f"{first['steps_per_dispatch']} steps a dispatch, matrix product "
+        f"{first['peak_flops_per_second'] / 1e12:.3g} TFLOP/s, load "
+        f"{first['load_average'][0]:.1f}",
+        f"{'model':12} {'images/s':>9} {'step ms':>9} {'(quartiles)':>17} "
+        f"{'augment':>8} {'epoch s':>8} {'use':>6} {'compile s':>9} {'memory MB':>9} "
+        "JAX/PyTorch",
+    ]
+    for result in results:
+        step = result["step_seconds"]["augmented"]
+        low, high = (f"{1e3 * q:.4g}" for q in step["quartiles"])
+        against = "not measured"
+        if "torch_ratio" in result:
+            low_ratio, high_ratio = result["torch_ratio"]["quartiles"]
+            against = (
+                f"{result['torch_ratio_of_medians']:.3f} "
+                f"(rounds {low_ratio:.3f}-{high_ratio:.3f}), CPU time "
+                f"{result['torch_cpu_ratio']:.3f}, {result['torch_mode']}"
+            )
+        lines.append(
+            f"{result['model']:12} {result['images_per_second']:9.1f} "
+            f"{1e3 * step['median']:9.2f} {f'({low}-{high})':>17} "
+            f"{result['augmentation_fraction']:8.2%} {result['epoch_seconds']:8.2f} "
+            f"{result['utilisation']:6.1%} {result['compile_seconds']:9.1f} "
+            f"{result['peak_memory_bytes'] / 1e6:9.0f} {against}"
+        )
+    return "\n".join(lines)
+
+
+def measure_apart(model: str, arguments: list[str]) -> dict[str, Any]:
+    """`measure` in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "result.json"
+        command = [sys.executable, "-m", "experiments.benchmark", *arguments]
+        subprocess.run(
+            [*command, f"--models={model}", f"--result_file={file}"], check=True
+        )
+        return json.loads(file.read_text())

@@ -1,0 +1,1 @@
+"""Many training runs as processes, and what becomes of them."""

@@ -1,0 +1,76 @@
+"""The description of a finished run, and means over several seeds."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from experiments.launching.jobs import Job, Jobs
+from vit_jax.metrics.paired import mean_and_std
+from vit_jax.runs.folder import FREE_SETTINGS
+from vit_jax.runs.ranking import rank
+
+# The accuracy that the fast studies want to reach as soon as they can.
+TARGET = 0.94
+
+
+def describe_run(jobs: Jobs, job: Job) -> dict[str, Any]:
+    """A finished run's settings, hold-out scores, size, length, speed and machine.
+
+    There is no test score in it, so that nothing is chosen on the test split by
+    accident; `results.json` holds that score.
+
+    Returns:
+      Numbers and strings by name. The hold-out scores, of the best evaluation there,
+      are None where no images were held out. "seconds_to_94" are the training seconds
+      before the first hold-out evaluation of at least `TARGET`; None if there was none.
+    """
+    folder = jobs.folder(job)
+    results, environment = folder.read("results"), folder.read("environment")
+    evaluations = []
+    if results["selected_on"] == "val":
+        evaluations = [r for r in folder.read_metrics() if r["split"] == "val"]
+    best = max(
+        evaluations,
+        key=lambda r: rank(r["accuracy"], r["loss"]),
+        default={"accuracy": None, "loss": None},
+    )
+    # An accuracy is None where the logits were not finite.
+    reached = (r["seconds"] for r in evaluations if (r["accuracy"] or 0) >= TARGET)
+    elsewhere = {*FREE_SETTINGS, "data.source", "seed"}
+    return {
+        "seed": results["seed"],
+        "settings": {k: v for k, v in job.settings.items() if k not in elsewhere},
+        "selected_on": results["selected_on"],
+        "best_epoch": results["best_epoch"],
+        "holdout_accuracy": best["accuracy"],
+        "holdout_loss": best["loss"],
+        "seconds_to_94": next(reached, None),
+        "num_params": results["num_params"],
+        "epochs": results["num_epochs"],
+        "train_seconds": round(results["train_seconds"], 1),
+        "wall_seconds": round(jobs.wall_seconds(job), 1),
+        "images_per_second": round(results["images_per_second"]),
+        "parallel": jobs.shared_with(job),
+        "device": f"{results['num_devices']} x {results['device']}",
+        **{key: environment[key] for key in ("jax", "flax", "optax", "python")},
+    }
+
+
+def show_mean_std(
+    values: Iterable[float | None], factor: float = 100, form: str = ".2f"
+) -> str:
+    """ "93.41 ± 0.12 (3)": mean, standard deviation and number of the values.
+
+    Values that are None are left out; "–" stands for no value at all.
+    """
+    values = [factor * value for value in values if value is not None]
+    if not values:
+        return "–"
+    mean, std = mean_and_std(values)
+    spread = f" ± {std:{form}}" if len(values) > 1 else ""
+    return f"{mean:{form}}{spread} ({len(values)})"
+
+
+def show_mean(values: Iterable[float | None], form: str) -> str:
+    """The mean of the values that are not None; "–" for no value at all."""
+    values = [value for value in values if value is not None]
+    return f"{mean_and_std(values)[0]:{form}}" if values else "–"

@@ -1,0 +1,1 @@
+"""The workings of `experiments.search`: arms, final runs, the record."""

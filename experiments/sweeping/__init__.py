@@ -1,0 +1,1 @@
+"""The workings of `experiments.sweep`: members that train side by side."""
