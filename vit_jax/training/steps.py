@@ -94,8 +94,7 @@ def train_step(
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     updates = jax.tree.map(lambda u: u * lr_scale, updates)
     params = optax.apply_updates(state.params, updates)
-    ema = state.ema
-    if ema is not None:
+    if (ema := state.ema) is not None:
         decay = jnp.minimum(ema_decay, (1.0 + step) / (10.0 + step))
         new = {"params": params, "batch_stats": batch_stats}
         ema = optax.incremental_update(new, ema, 1.0 - decay)
