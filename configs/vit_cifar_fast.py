@@ -7,6 +7,8 @@ the blocks' matrices and AdamW for the rest, flips that alternate between epochs
 RandAugment, and CutMix on half of the batches during the first 60% of the training.
 `train_seconds` counts neither evaluation nor compilation.
 
+The layers start as in vit_cifar.py.
+
 Result: not measured on a GPU yet. `experiments.search --study=fast` chooses the
 settings on the hold-out, and the same with --final --seeds=5 tests them.
 """
@@ -37,6 +39,7 @@ def get_config() -> ConfigDict:
     config.augment.mix_until = "60%"
     config.augment.label_smoothing = 0.1
     config.model.name = "vit"
+    config.model.layer_init = "pytorch"
     config.model.patch_size = 4
     config.model.width = 384
     config.model.depth = 7

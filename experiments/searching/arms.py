@@ -33,8 +33,8 @@ FLAGSHIP = {
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
     "mimetic": ("Does mimetic initialisation help?",
                 {"model.mimetic_init": True}),
-    "pytorch_init": ("Do PyTorch's default initialisations do better?",
-                     {"model.layer_init": "pytorch"}),
+    "normal_init": ("Is a standard deviation of 0.02 a better start?",
+                    {"model.layer_init": "normal"}),
     "mix_100": ("Should mixing stay on to the end?", {"augment.mix_until": "100%"}),
     "mix_80": ("Should mixing end later?", {"augment.mix_until": "80%"}),
     "mix_prob_50": ("Should every batch be mixed?", {"augment.mix_prob": 0.5}),
@@ -78,8 +78,8 @@ FAST = {
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
     "mimetic": ("Does mimetic initialisation help?",
                 {"model.mimetic_init": True}),
-    "pytorch_init": ("Do PyTorch's default initialisations do better?",
-                     {"model.layer_init": "pytorch"}),
+    "normal_init": ("Is a standard deviation of 0.02 a better start?",
+                    {"model.layer_init": "normal"}),
     "lr_double": ("Is the rate too low?",
                   {"optim.learning_rate": 2e-3, "optim.muon_learning_rate": 0.04}),
     "batch_512": ("Would more, smaller steps be better?", {"batch_size": 512}),
@@ -142,8 +142,8 @@ DIGITS = {
     "learned_positions": ("Must positions be given?",
                           {"model.position_embedding": "learned"}),
     "patch_stem": ("Is the convolutional stem needed?", {"model.stem": "patch"}),
-    "pytorch_init": ("Do PyTorch's default initialisations do better?",
-                     {"model.layer_init": "pytorch"}),
+    "normal_init": ("Is a standard deviation of 0.02 a better start?",
+                    {"model.layer_init": "normal"}),
 }  # fmt: skip
 
 STUDIES = {
