@@ -13,8 +13,6 @@ Imports `vit_jax.models` and `vit_jax.errors` only. Nothing in a file is run, an
 neither PyTorch nor timm is needed.
 """
 
-from typing import Any
-
 from vit_jax.pretrained.load import implied_settings, load_pretrained
 from vit_jax.pretrained.read import Weights, read_weights, weights_from_params
 from vit_jax.pretrained.report import Report

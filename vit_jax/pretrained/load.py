@@ -17,7 +17,7 @@ from vit_jax.models import ViT, init_variables
 from vit_jax.pretrained.fit import RULES, resize_kernel
 from vit_jax.pretrained.layouts import LAYOUTS
 from vit_jax.pretrained.read import Weights, read_weights
-from vit_jax.pretrained.rename import Renamed, implied_settings, rename, unified_shape
+from vit_jax.pretrained.rename import Renamed, rename, settings_of, unified_shape
 from vit_jax.pretrained.report import Report, shorten
 from vit_jax.pretrained.tokens import fit_tokens
 
@@ -67,7 +67,7 @@ def load_pretrained(
     renamed = rename(weights)
     for name, array in renamed.tensors.items():
         renamed.tensors[name] = np.asarray(array, np.float32)
-    settings = implied_settings(renamed)
+    settings = settings_of(renamed, weights.path)
     report = Report(
         path=weights.path,
         format=weights.format,
@@ -82,19 +82,14 @@ def load_pretrained(
         dropped=dict(renamed.dropped),
     )
     shapes = _parameter_shapes(model, image_shape)
-    old_patch = settings.get("patch_size", model.patch_size)
     fit_tokens(
         renamed,
         report,
         shapes=shapes,
         old_grid=grid or weights.metadata.get("grid"),
         new_grid=tuple(n // model.patch_size for n in image_shape[:2]),
-        rule=LAYOUTS[renamed.layout].resize if resize == "origin" else resize,
+        rule=_rule(resize, renamed.layout),
     )
-    if report.pretraining_image:
-        report.pretraining_image = tuple(
-            n * old_patch for n in report.pretraining_image
-        )
     _fit_stem(renamed, report, shapes, resize_patches)
     _fit_head(renamed, report, shapes, head)
     params = _match(renamed, report, shapes, allow)
@@ -103,6 +98,22 @@ def load_pretrained(
         params = traverse_util.flatten_dict(fresh, sep="/") | params
     params = {name: jnp.asarray(params[name]) for name in shapes}
     return traverse_util.unflatten_dict(params, sep="/"), report
+
+
+def implied_settings(source: str | os.PathLike | Weights) -> dict[str, Any]:
+    """The settings of `config.model` that pretrained weights ask for.
+
+    Raises:
+      UserError: the file cannot be read, or holds no ViT.
+    """
+    weights = source if isinstance(source, Weights) else read_weights(source)
+    return settings_of(rename(weights), weights.path)
+
+
+def _rule(resize: str, layout: str) -> str:
+    if resize != "origin":
+        return resize
+    return LAYOUTS[layout].resize if layout in LAYOUTS else "cubic_antialias"
 
 
 def _check_options(model: nn.Module, head: str, resize: str) -> None:

@@ -33,42 +33,11 @@ _STORAGES = {
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }
-_OPCODES = frozenset(
-    [
-        "PROTO",
-        "GLOBAL",
-        "BINPUT",
-        "LONG_BINPUT",
-        "BINGET",
-        "LONG_BINGET",
-        "MARK",
-        "TUPLE",
-        "TUPLE1",
-        "TUPLE2",
-        "TUPLE3",
-        "EMPTY_TUPLE",
-        "EMPTY_DICT",
-        "EMPTY_LIST",
-        "BINUNICODE",
-        "BININT",
-        "BININT1",
-        "BININT2",
-        "LONG1",
-        "BINFLOAT",
-        "NEWTRUE",
-        "NEWFALSE",
-        "NONE",
-        "BINPERSID",
-        "REDUCE",
-        "NEWOBJ",
-        "BUILD",
-        "SETITEM",
-        "SETITEMS",
-        "APPEND",
-        "APPENDS",
-        "STOP",
-    ]
-)
+_OPCODES = """
+PROTO GLOBAL BINPUT LONG_BINPUT BINGET LONG_BINGET MARK TUPLE TUPLE1 TUPLE2 TUPLE3
+EMPTY_TUPLE EMPTY_DICT EMPTY_LIST BINUNICODE BININT BININT1 BININT2 LONG1 BINFLOAT
+NEWTRUE NEWFALSE NONE BINPERSID REDUCE NEWOBJ BUILD SETITEM SETITEMS APPEND APPENDS STOP
+""".split()  # noqa: SIM905
 # Where training scripts put the weights, the averaged ones first.
 _STATE_DICTS = (
     "teacher", "model_ema", "state_dict_ema", "model", "state_dict",

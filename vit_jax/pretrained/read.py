@@ -6,9 +6,11 @@ import json
 import os
 import pathlib
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from flax import traverse_util
 
 from vit_jax.errors import UserError
 from vit_jax.pretrained.npz_format import read_npz
@@ -81,6 +83,22 @@ def read_weights(path: str | os.PathLike) -> Weights:
             f"The weights file {path} is damaged ({type(error).__name__}: {error}); "
             "fetch it again."
         ) from error
+
+
+def weights_from_params(
+    params: Mapping[str, Any], path: str, sha256: str, grid: tuple[int, int]
+) -> Weights:
+    """A ViT's parameters of this package as pretrained weights.
+
+    Args:
+      params: as `model.init` returns them.
+      path: where they come from, for messages and the report.
+      sha256: of what they were read from.
+      grid: rows and columns of the patches.
+    """
+    flat = traverse_util.flatten_dict(params, sep="/")
+    tensors = {name: np.asarray(x) for name, x in flat.items()}
+    return Weights(path, "vit_jax", sha256, tensors, {"grid": grid})
 
 
 def _read_file(path: pathlib.Path) -> Weights:

@@ -78,8 +78,8 @@ def _find_layout(weights: Weights) -> tuple[str, str]:
     first = ", ".join(list(weights.tensors)[:4]) or "no tensors"
     markers = ", ".join(layout.marker for layout in LAYOUTS.values())
     raise UserError(
-        f"The weights file {weights.path} holds no ViT whose names are known: it begins "
-        f"with {first}, expected one of {markers}; give weights of timm, DINO, Google "
+        f"The weights file {weights.path} holds no ViT of known names: it begins with "
+        f"{first}, expected one of {markers}; give weights of timm, DINO, Google "
         "or Hugging Face."
     )
 
@@ -182,16 +182,33 @@ def _move(renamed: Renamed, old: str, new: str) -> None:
     renamed.sources[new] = renamed.sources.pop(old)
 
 
-def implied_settings(renamed: Renamed) -> dict[str, Any]:
+def settings_of(renamed: Renamed, path: str) -> dict[str, Any]:
     """The settings of `config.model` that the tensors imply, as far as they do.
 
     `num_heads` is there only where the file tells it; `layer_scale` is any number but
     0 where its factors are in the file.
+
+    Raises:
+      UserError: the patch projection or a token has a form that no ViT has.
     """
     tensors, settings = renamed.tensors, dict(renamed.settings)
     if renamed.layout == "vit_jax":
         return settings
-    settings["patch_size"], _, _, width = tensors["stem/projection/kernel"].shape
+    kernel = tensors["stem/projection/kernel"]
+    width = kernel.shape[-1]
+    tokens = ("class_token", "registers", "distillation_token", "positions")
+    forms = {name: tensors[name].shape for name in tokens if name in tensors}
+    if (
+        kernel.ndim != 4
+        or kernel.shape[0] != kernel.shape[1]
+        or any((len(x), x[0], x[-1]) != (3, 1, width) for x in forms.values())
+    ):
+        raise UserError(
+            f"The weights file {path} has a patch projection of shape {kernel.shape} "
+            f"and tokens of shapes {forms}, expected [side, side, channels, width] and "
+            "[1, tokens, width]; give the weights of a ViT."
+        )
+    settings["patch_size"] = kernel.shape[0]
     settings["width"] = width
     blocks = {name.split("/")[0] for name in tensors if name.startswith("block")}
     settings["depth"] = len(blocks)

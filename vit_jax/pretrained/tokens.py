@@ -40,7 +40,7 @@ def fit_tokens(
     """
     registers = _pop_registers(renamed)
     positions = renamed.tensors.get("positions")
-    if positions is not None and positions.ndim == 3:
+    if positions is not None:
         num_class = int("class_token" in renamed.tensors)
         num_registers = 0 if registers is None else registers.shape[1]
         old_grid, num_before = _split(
@@ -48,7 +48,9 @@ def fit_tokens(
         )
         if registers is not None and num_before == num_class + num_registers:
             registers = registers + positions[:, num_class:num_before]
-        report.pretraining_image = old_grid
+        if "patch_size" in report.settings:
+            side = report.settings["patch_size"]
+            report.pretraining_image = (old_grid[0] * side, old_grid[1] * side)
         if "positions" in shapes:
             of_class = np.zeros_like(positions[:, :1])
             if num_class and num_before:

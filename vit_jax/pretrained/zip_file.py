@@ -21,9 +21,7 @@ def open_zip(path: pathlib.Path, *, largest_ratio: int) -> zipfile.ZipFile:
     """
     archive = zipfile.ZipFile(path)
     members = archive.infolist()
-    allowed = {zipfile.ZIP_STORED} | (
-        {zipfile.ZIP_DEFLATED} if largest_ratio > 1 else set()
-    )
+    allowed = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED][: 1 + (largest_ratio > 1)]
     declared = sum(member.file_size for member in members)
     size = os.path.getsize(path)
     message = None
