@@ -96,7 +96,8 @@ def load_pretrained(
     if any(name not in params for name in shapes):
         fresh = init_variables(model, key, image_shape)["params"]
         params = traverse_util.flatten_dict(fresh, sep="/") | params
-    params = {name: jnp.asarray(params[name]) for name in shapes}
+    # A copy: JAX may otherwise keep the file's bytes, and donated buffers are reused.
+    params = {name: jnp.array(params[name]) for name in shapes}
     return traverse_util.unflatten_dict(params, sep="/"), report
 
 

@@ -46,7 +46,7 @@ def rename(weights: Weights) -> Renamed:
     """
     name, prefix = _find_layout(weights)
     layout = LAYOUTS.get(name)
-    told = {k: v for k, v in weights.metadata.items() if k not in ("key", "grid")}
+    told = {k: weights.metadata.get(k) for k in ("num_heads", "norm_eps", "activation")}
     told["activation"] = {
         "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
     }.get(told.get("activation"), told.get("activation"))  # fmt: skip

@@ -91,8 +91,8 @@ def _to_timm(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
     general = name.replace(f"block{number}/", "block#/", 1)
     names = {ours: theirs for theirs, ours in reversed(TIMM.items())}
     layer, _, leaf = general.rpartition("/")
-    if general in names:
-        return names[general].replace("#", number), array
+    if layer not in names:
+        return names[general], array
     leaf = "gamma" if "branch_scale" in layer else leaf
     leaf = {"kernel": "weight", "scale": "weight"}.get(leaf, leaf)
     return f"{names[layer]}.{leaf}".replace("#", number), array
