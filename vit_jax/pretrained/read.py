@@ -106,6 +106,13 @@ def _read_file(path: pathlib.Path) -> Weights:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
         file.seek(0)
         start = file.read(64)
+    # First, since the size of a header may begin with any bytes.
+    if start[8:9] == b"{":
+        tensors, metadata = read_safetensors(path)
+        told = json.loads(metadata.get("vit_jax", "{}"))
+        if "grid" in told:
+            told["grid"] = tuple(told["grid"])
+        return Weights(str(path), "safetensors", sha256, tensors, told)
     for beginning, description in _FOREIGN.items():
         if start.startswith(beginning):
             raise UserError(f"The weights file {path} {description}.")
@@ -117,12 +124,6 @@ def _read_file(path: pathlib.Path) -> Weights:
             return Weights(str(path), "pth", sha256, tensors, {"key": key})
         if names and all(name.endswith(".npy") for name in names):
             return Weights(str(path), "npz", sha256, read_npz(path))
-    elif start[8:9] == b"{":
-        tensors, metadata = read_safetensors(path)
-        told = json.loads(metadata.get("vit_jax", "{}"))
-        if "grid" in told:
-            told["grid"] = tuple(told["grid"])
-        return Weights(str(path), "safetensors", sha256, tensors, told)
     raise UserError(
         f"The weights file {path} is neither .safetensors nor a zip of PyTorch (.pth) "
         f"or NumPy (.npz), but begins with {start[:8]!r}; give one of these."
