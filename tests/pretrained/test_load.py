@@ -238,6 +238,10 @@ def test_mistakes_are_refused():
     assert "patch projection of shape" in refusal(flat)
     flat = TIMM | {"cls_token": np.ones(16, np.float32)}
     assert "tokens of shapes" in refusal(flat)
+    empty = google_tensors(OURS, big_vision=True, scanned=True)
+    name = "params/Transformer/encoderblock/LayerNorm_0/bias"
+    empty[name] = np.empty((10**15, 0), np.float32)
+    assert "LayerNorm_0/bias" in refusal(empty)
     odd = {k.replace("norm1", "norm9"): v for k, v in TIMM.items()}
     assert "lacks block0/norm1/bias" in refusal(odd)
 

@@ -69,6 +69,7 @@ def entry(dtype="F32", shape=(2, 3), offsets=(0, 24)):
         (header(a=entry(dtype="F8_E4M3")), "stores a as F8_E4M3"),
         (header(a=entry(shape=("x",))), "damaged"),
         (header(a=[]), "damaged"),
+        (header(__metadata__={"vit_jax": '{"grid": "3 x 3"}'}), "damaged"),
     ],
 )
 def test_damaged_and_foreign_files_are_refused_in_a_sentence(content, words, tmp_path):

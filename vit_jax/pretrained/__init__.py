@@ -6,7 +6,8 @@ read.py        a file or folder, recognised by its content; safetensors_format.p
 layouts.py     whose names are whose; rename.py: ours for theirs, in one form
 fit.py         positions and patch kernels for another size; tokens.py: positions and
                registers of a model
-load.py        the parameters of a model, checked, and report.py: what became of each
+load.py        the parameters of a model; match.py: what fits and what does not, and
+               report.py: what became of each tensor
 write.py       parameters as timm has them
 
 Imports `vit_jax.models` and `vit_jax.errors` only. Nothing in a file is run, and

@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 from typing import Any
 
 import jax
@@ -16,9 +15,10 @@ from vit_jax.errors import UserError, did_you_mean
 from vit_jax.models import ViT, init_variables
 from vit_jax.pretrained.fit import RULES, resize_kernel
 from vit_jax.pretrained.layouts import LAYOUTS
+from vit_jax.pretrained.match import match_parameters
 from vit_jax.pretrained.read import Weights, read_weights
-from vit_jax.pretrained.rename import Renamed, rename, settings_of, unified_shape
-from vit_jax.pretrained.report import Report, shorten
+from vit_jax.pretrained.rename import Renamed, rename, settings_of
+from vit_jax.pretrained.report import Report
 from vit_jax.pretrained.tokens import fit_tokens
 
 HEADS = ("fresh", "zero", "keep")
@@ -67,20 +67,7 @@ def load_pretrained(
     renamed = rename(weights)
     for name, array in renamed.tensors.items():
         renamed.tensors[name] = np.asarray(array, np.float32)
-    settings = settings_of(renamed, weights.path)
-    report = Report(
-        path=weights.path,
-        format=weights.format,
-        sha256=weights.sha256,
-        layout=renamed.layout,
-        settings=settings,
-        differences={
-            name: (value, getattr(model, name))
-            for name, value in settings.items()
-            if not _same(name, value, getattr(model, name))
-        },
-        dropped=dict(renamed.dropped),
-    )
+    report = _start_report(weights, renamed, model)
     shapes = _parameter_shapes(model, image_shape)
     fit_tokens(
         renamed,
@@ -92,7 +79,7 @@ def load_pretrained(
     )
     _fit_stem(renamed, report, shapes, resize_patches)
     _fit_head(renamed, report, shapes, head)
-    params = _match(renamed, report, shapes, allow)
+    params = match_parameters(renamed, report, shapes, allow)
     if any(name not in params for name in shapes):
         fresh = init_variables(model, key, image_shape)["params"]
         params = traverse_util.flatten_dict(fresh, sep="/") | params
@@ -132,6 +119,23 @@ def _check_options(model: nn.Module, head: str, resize: str) -> None:
                 f'There is no {name} "{value}"{did_you_mean(value, known)} for '
                 f"pretrained weights; take one of {', '.join(known)}."
             )
+
+
+def _start_report(weights: Weights, renamed: Renamed, model: ViT) -> Report:
+    settings = settings_of(renamed, weights.path)
+    return Report(
+        path=weights.path,
+        format=weights.format,
+        sha256=weights.sha256,
+        layout=renamed.layout,
+        settings=settings,
+        differences={
+            name: (value, getattr(model, name))
+            for name, value in settings.items()
+            if not _same(name, value, getattr(model, name))
+        },
+        dropped=dict(renamed.dropped),
+    )
 
 
 def _same(name: str, value: Any, ours: Any) -> bool:
@@ -194,14 +198,14 @@ def _fit_head(
 ) -> None:
     names = ("head/kernel", "head/bias")
     if head == "keep":
-        kernel = renamed.tensors.get("head/kernel", np.empty((0, 0)))
+        num_classes = renamed.tensors.get("head/bias", np.empty(0)).size
         between = [name for name in report.dropped if "pre_logits" in name]
-        if kernel.shape[-1] != shapes["head/kernel"][-1] or between:
-            found = f"reads {between[0]}" if between else f"has {kernel.shape[-1]}"
+        if num_classes != shapes["head/bias"][0] or between:
+            found = f"reads {between[0]}" if between else f"has {num_classes} classes"
             raise UserError(
                 f"The head of the weights file {report.path} {found}, but the model's "
-                f"reads the features and has {shapes['head/kernel'][-1]} classes; take "
-                "a fresh or a zero head."
+                f"reads the features and has {shapes['head/bias'][0]} classes; take a "
+                "fresh or a zero head."
             )
         return
     for name in names:
@@ -210,71 +214,3 @@ def _fit_head(
         report.new[name] = f"a {head} head"
         if head == "zero":
             renamed.tensors[name] = np.zeros(shapes[name], np.float32)
-
-
-def _match(
-    renamed: Renamed,
-    report: Report,
-    shapes: dict[str, tuple[int, ...]],
-    allow: tuple[str, ...],
-) -> dict[str, np.ndarray]:
-    """The parameters that the file has, each in the model's shape."""
-
-    def allowed(*names: str) -> bool:
-        return any(re.fullmatch(pattern, name) for pattern in allow for name in names)
-
-    params, missing, extra, misshapen = {}, [], [], []
-    for name, array in renamed.tensors.items():
-        source = renamed.sources.get(name, name)
-        if name not in shapes:
-            if allowed(name, source):
-                report.dropped[source] = "allowed to be left out"
-            else:
-                extra.append(source)
-        elif array.shape == unified_shape(name, shapes[name]):
-            params[name] = array.reshape(shapes[name])
-            if name not in report.new:
-                report.mapped[name] = source
-        elif allowed(name, source):
-            report.new[name] = f"{source} has another shape, {array.shape}"
-            report.resized.pop(name, None)
-        else:
-            ours = unified_shape(name, shapes[name])
-            misshapen.append(f"{source} {array.shape} for {ours}")
-    for source in renamed.unknown:
-        if allowed(source):
-            report.dropped[source] = "allowed to be left out"
-        else:
-            extra.append(source)
-    for name in shapes:
-        if name not in renamed.tensors and name not in report.new:
-            if allowed(name):
-                report.new[name] = "the file lacks it"
-            else:
-                missing.append(name)
-    if missing or extra or misshapen:
-        raise _misfit(report, missing, extra, misshapen)
-    for name, array in params.items():
-        if not np.isfinite(array).all():
-            raise UserError(
-                f"The weights file {report.path} has numbers that are not finite in "
-                f"{renamed.sources.get(name, name)}; take another file."
-            )
-    return params
-
-
-def _misfit(
-    report: Report, missing: list[str], extra: list[str], misshapen: list[str]
-) -> UserError:
-    lists = {
-        "lacks": missing,
-        "has, without a place in the model,": extra,
-        "has in another shape": misshapen,
-    }
-    found = "; it ".join(f"{verb} {shorten(x)}" for verb, x in lists.items() if x)
-    hint = ", ".join(f"{name}={file}" for name, (file, _) in report.differences.items())
-    hint = f"set config.model to the weights' {hint}, or allow" if hint else "allow"
-    return UserError(
-        f"The weights file {report.path} does not fit the model: it {found}; {hint} "
-        "these names by regular expressions."
-    )

@@ -109,9 +109,10 @@ def _read_file(path: pathlib.Path) -> Weights:
     # First, since the size of a header may begin with any bytes.
     if start[8:9] == b"{":
         tensors, metadata = read_safetensors(path)
-        told = json.loads(metadata.get("vit_jax", "{}"))
+        told = dict(json.loads(metadata.get("vit_jax", "{}")))
         if "grid" in told:
-            told["grid"] = tuple(told["grid"])
+            rows, columns = told["grid"]
+            told["grid"] = (int(rows), int(columns))
         return Weights(str(path), "safetensors", sha256, tensors, told)
     for beginning, description in _FOREIGN.items():
         if start.startswith(beginning):

@@ -88,7 +88,7 @@ def _unstacked(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """big_vision's scanned form, all blocks stacked in one array, block by block."""
     result = {}
     for name, array in tensors.items():
-        if "/encoderblock/" in name:
+        if "/encoderblock/" in name and array.size:
             for i, part in enumerate(array):
                 result[name.replace("/encoderblock/", f"/encoderblock_{i}/")] = part
         else:
@@ -170,7 +170,7 @@ def _join_queries_keys_values(renamed: Renamed, attention: str) -> None:
     for leaf in ("kernel", "bias"):
         parts = [f"{attention}/{part}/{leaf}" for part in ("query", "key", "value")]
         shapes = {getattr(renamed.tensors.get(x), "shape", None) for x in parts}
-        if len(shapes) == 1 and None not in shapes:
+        if len(shapes) == 1 and shapes.isdisjoint({None, ()}):
             arrays = [renamed.tensors.pop(part) for part in parts]
             sources = [renamed.sources.pop(part) for part in parts]
             renamed.tensors[f"{attention}/qkv/{leaf}"] = np.concatenate(arrays, axis=-1)
@@ -200,6 +200,7 @@ def settings_of(renamed: Renamed, path: str) -> dict[str, Any]:
     forms = {name: tensors[name].shape for name in tokens if name in tensors}
     if (
         kernel.ndim != 4
+        or not kernel.size
         or kernel.shape[0] != kernel.shape[1]
         or any((len(x), x[0], x[-1]) != (3, 1, width) for x in forms.values())
     ):
