@@ -1,21 +1,30 @@
-"""timm, and the few torchvision operators that it would otherwise miss.
+"""timm, with random weights, for tests that need it as a reference.
 
-torchvision has no build for every PyTorch for CPUs; another build of it imports once
-the compiled operators that it lacks are declared. They are never called here.
+timm imports torchvision, whose compiled operators fit one build of PyTorch only. Where
+they are missing, two that its Python code expects are declared; nothing calls them.
 """
+
+import sys
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-_OPERATORS = (
-    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-)
-_library = torch.library.Library("torchvision", "FRAGMENT")
-for _operator in _OPERATORS:
-    if not hasattr(torch.ops.torchvision, _operator.split("(")[0]):
-        _library.define(_operator)
+
+def _declare_operators():
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor a, Tensor b, float c) -> Tensor")
+    for name in [x for x in sys.modules if x.split(".")[0] == "torchvision"]:
+        del sys.modules[name]
+    return library
+
+
+try:
+    pytest.importorskip("torchvision", reason="torchvision is not installed")
+except RuntimeError:
+    # The declarations last as long as the object.
+    _library = _declare_operators()
 
 timm = pytest.importorskip("timm", reason="timm is not installed")
 

@@ -1,4 +1,4 @@
-"""Pretrained weights as the parameters of a model."""
+"""Pretrained weights as the parameters of a model, checked before JAX compiles."""
 
 import math
 import os
@@ -37,8 +37,6 @@ def load_pretrained(
     allow: tuple[str, ...] = (),
 ) -> tuple[dict[str, Any], Report]:
     """The parameters of a ViT, taken from pretrained weights and fitted to its images.
-
-    Everything is checked before anything is compiled.
 
     Args:
       source: a file or folder that `read_weights` reads, or what it returned.
