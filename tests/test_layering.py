@@ -15,7 +15,7 @@ LEVELS = [
     {"analysis"},
     {"training", "interpret"},
     {"runs"},
-    {"config", "parallel"},
+    {"config", "parallel", "pretrained"},
     {"models", "data", "augment", "metrics", "figures"},
     {"errors", "user_cache"},
 ]

@@ -1,0 +1,214 @@
+"""Pretrained weights as the parameters of a model, checked before JAX compiles."""
+
+import math
+import os
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from flax import traverse_util
+from jaxtyping import PRNGKeyArray
+
+from vit_jax.errors import UserError, did_you_mean
+from vit_jax.models import ViT, init_variables
+from vit_jax.pretrained.fit import RULES, resize_kernel
+from vit_jax.pretrained.layouts import LAYOUTS
+from vit_jax.pretrained.match import match_parameters
+from vit_jax.pretrained.read import Weights, read_weights
+from vit_jax.pretrained.rename import Renamed, rename, settings_of
+from vit_jax.pretrained.report import Report
+from vit_jax.pretrained.tokens import fit_tokens
+
+HEADS = ("fresh", "zero", "keep")
+
+
+def load_pretrained(
+    source: str | os.PathLike | Weights,
+    model: nn.Module,
+    image_shape: tuple[int, int, int],
+    key: PRNGKeyArray,
+    *,
+    head: str = "fresh",
+    resize: str = "cubic_antialias",
+    resize_patches: bool = False,
+    grid: tuple[int, int] | None = None,
+    allow: tuple[str, ...] = (),
+) -> tuple[dict[str, Any], Report]:
+    """The parameters of a ViT, taken from pretrained weights and fitted to its images.
+
+    Args:
+      source: a file or folder that `read_weights` reads, or what it returned.
+      model: a ViT of the same sizes.
+      image_shape: of the images that the model will see, [height, width, channels].
+        Kernels for RGB are summed over the channels for grey images.
+      key: for what is newly initialised.
+      head: "fresh", as the model initialises it; "zero"; or "keep", the file's.
+      resize: how positions are resized: a name in `fit.RULES`, or "origin" for the rule
+        in the code that the weights come from.
+      resize_patches: whether the patch projection may be resized, see
+        `fit.resize_kernel`.
+      grid: rows and columns of the file's positions, where they are not square.
+      allow: regular expressions. A parameter that the file lacks or has in another
+        shape is newly initialised, and a tensor that the model has no place for is
+        dropped, only if one of these matches its whole name.
+
+    Returns:
+      Float32 parameters as `model.init` returns them, and what became of each tensor.
+
+    Raises:
+      UserError: the file cannot be read, or does not fit the model.
+    """
+    _check_options(model, head, resize)
+    weights = source if isinstance(source, Weights) else read_weights(source)
+    renamed = rename(weights)
+    for name, array in renamed.tensors.items():
+        renamed.tensors[name] = np.asarray(array, np.float32)
+    report = _start_report(weights, renamed, model)
+    shapes = _parameter_shapes(model, image_shape)
+    fit_tokens(
+        renamed,
+        report,
+        shapes=shapes,
+        old_grid=grid or weights.metadata.get("grid"),
+        new_grid=tuple(n // model.patch_size for n in image_shape[:2]),
+        rule=_rule(resize, renamed.layout),
+    )
+    _fit_stem(renamed, report, shapes, resize_patches)
+    _fit_head(renamed, report, shapes, head)
+    params = match_parameters(renamed, report, shapes, allow)
+    if any(name not in params for name in shapes):
+        fresh = init_variables(model, key, image_shape)["params"]
+        params = traverse_util.flatten_dict(fresh, sep="/") | params
+    # A copy: JAX may otherwise keep the file's bytes, and donated buffers are reused.
+    params = {name: jnp.array(params[name]) for name in shapes}
+    return traverse_util.unflatten_dict(params, sep="/"), report
+
+
+def implied_settings(source: str | os.PathLike | Weights) -> dict[str, Any]:
+    """The settings of `config.model` that pretrained weights ask for.
+
+    Raises:
+      UserError: the file cannot be read, or holds no ViT.
+    """
+    weights = source if isinstance(source, Weights) else read_weights(source)
+    return settings_of(rename(weights), weights.path)
+
+
+def _rule(resize: str, layout: str) -> str:
+    if resize != "origin":
+        return resize
+    return LAYOUTS[layout].resize if layout in LAYOUTS else "cubic_antialias"
+
+
+def _check_options(model: nn.Module, head: str, resize: str) -> None:
+    if not isinstance(model, ViT):
+        raise UserError(
+            f"Pretrained weights are read for ViTs, but the model is a "
+            f"{type(model).__name__}; set config.model.name to a ViT."
+        )
+    for name, value, known in (
+        ("head", head, HEADS),
+        ("resize", resize, (*RULES, "origin")),
+    ):
+        if value not in known:
+            raise UserError(
+                f'There is no {name} "{value}"{did_you_mean(value, known)} for '
+                f"pretrained weights; take one of {', '.join(known)}."
+            )
+
+
+def _start_report(weights: Weights, renamed: Renamed, model: ViT) -> Report:
+    settings = settings_of(renamed, weights.path)
+    return Report(
+        path=weights.path,
+        format=weights.format,
+        sha256=weights.sha256,
+        layout=renamed.layout,
+        settings=settings,
+        differences={
+            name: (value, getattr(model, name))
+            for name, value in settings.items()
+            if not _same(name, value, getattr(model, name))
+        },
+        dropped=dict(renamed.dropped),
+    )
+
+
+def _same(name: str, value: Any, ours: Any) -> bool:
+    if name == "layer_scale":
+        return bool(value) == bool(ours)
+    if isinstance(value, float) and isinstance(ours, int | float):
+        return math.isclose(value, ours)
+    return value == ours
+
+
+def _parameter_shapes(
+    model: ViT, image_shape: tuple[int, int, int]
+) -> dict[str, tuple[int, ...]]:
+    images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
+    variables = jax.eval_shape(model.init, jax.random.key(0), images)
+    params = traverse_util.flatten_dict(variables["params"], sep="/")
+    return {name: leaf.shape for name, leaf in params.items()}
+
+
+def _fit_stem(
+    renamed: Renamed,
+    report: Report,
+    shapes: dict[str, tuple[int, ...]],
+    resize_patches: bool,
+) -> None:
+    name = "stem/projection/kernel"
+    kernel = renamed.tensors.get(name, np.empty(0))
+    shape = shapes.get(name, ())
+    if kernel.ndim != 4 or len(shape) != 4:
+        return
+    side, _, channels, _ = kernel.shape
+    new_side, _, new_channels, _ = shape
+    if channels != new_channels:
+        if (channels, new_channels) != (3, 1):
+            raise UserError(
+                f"The weights file {report.path} is for images of {channels} channels, "
+                f"but these have {new_channels}; only grey images can be fitted, to "
+                "weights for 3 channels."
+            )
+        # A grey image stands for one whose three channels are equal.
+        kernel = kernel.sum(axis=2, keepdims=True)
+        report.resized[name] = "3 channels to 1 (sum)"
+    if side != new_side:
+        if not resize_patches:
+            raise UserError(
+                f"The weights file {report.path} has patches of {side} pixels, but "
+                f"config.model.patch_size is {new_side}; set it to {side}, or let the "
+                "patches be resized."
+            )
+        kernel = resize_kernel(kernel, new_side)
+        both = f"{report.resized[name]}, " if name in report.resized else ""
+        report.resized[name] = (
+            f"{both}{side} x {side} to {new_side} x {new_side} pixels (FlexiViT)"
+        )
+    renamed.tensors[name] = kernel
+
+
+def _fit_head(
+    renamed: Renamed, report: Report, shapes: dict[str, tuple[int, ...]], head: str
+) -> None:
+    names = ("head/kernel", "head/bias")
+    if head == "keep":
+        num_classes = renamed.tensors.get("head/bias", np.empty(0)).size
+        between = [name for name in report.dropped if "pre_logits" in name]
+        if num_classes != shapes["head/bias"][0] or between:
+            found = f"reads {between[0]}" if between else f"has {num_classes} classes"
+            raise UserError(
+                f"The head of the weights file {report.path} {found}, but the model's "
+                f"reads the features and has {shapes['head/bias'][0]} classes; take a "
+                "fresh or a zero head."
+            )
+        return
+    for name in names:
+        if renamed.tensors.pop(name, None) is not None:
+            report.dropped[renamed.sources.pop(name)] = f"the head is {head}"
+        report.new[name] = f"a {head} head"
+        if head == "zero":
+            renamed.tensors[name] = np.zeros(shapes[name], np.float32)

@@ -1,0 +1,159 @@
+"""Reads a file of pretrained weights, whatever its format."""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flax import traverse_util
+
+from vit_jax.errors import UserError
+from vit_jax.pretrained.npz_format import read_npz
+from vit_jax.pretrained.pth_format import read_pth
+from vit_jax.pretrained.safetensors_format import read_safetensors
+
+# Beginnings of files that people take for weights, and what they are.
+_FOREIGN = {
+    b"\x80\x02\x8a\nl\xfc\x9cF\xf9": (
+        "was written by PyTorch before 1.6 and is not a zip, but a pickle that would "
+        "have to be run; convert it in PyTorch by "
+        "torch.save(torch.load(old, weights_only=True), new)"
+    ),
+    b"version https://git-lfs": (
+        "is a pointer of Git LFS and not the file itself; fetch it with git lfs pull"
+    ),
+    b"<": "is a web page and not the file itself; fetch the file behind its link",
+    b"\x89HDF": "is HDF5, as Keras writes it; take the same weights from timm",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Pretrained tensors by the names they have in their file.
+
+    Attributes:
+      path: of the file.
+      format: "safetensors", "pth", "npz" or "vit_jax".
+      sha256: of the file, in hexadecimal digits.
+      tensors: by name, in the file's dtypes and orientation.
+      metadata: what the file says of its model, where it does: "num_heads",
+        "norm_eps", "activation", and the "grid" of its positions as (rows, columns);
+        of a .pth also the "key" under which its state dict stood.
+    """
+
+    path: str
+    format: str
+    sha256: str
+    tensors: dict[str, np.ndarray]
+    metadata: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def read_weights(path: str | os.PathLike) -> Weights:
+    """Reads .safetensors, .pth, .npz, or a folder that Hugging Face's ViT was saved in.
+
+    The format is recognised from the content. No code from the file is run, and no
+    library of its authors is needed. A folder has `config.json`, and
+    `model.safetensors` or `pytorch_model.bin`.
+
+    Raises:
+      UserError: the file is missing, foreign, damaged or malicious.
+    """
+    path = pathlib.Path(path)
+    try:
+        if path.is_dir():
+            return _read_hugging_face(path)
+        return _read_file(path)
+    except UserError:
+        raise
+    except OSError as error:
+        raise UserError(
+            f"The weights file {path} cannot be read ({error.strerror or error}); give "
+            "the path of a .safetensors, .pth or .npz file or of a folder saved by "
+            "Hugging Face."
+        ) from error
+    except Exception as error:
+        # What damaged bytes do to the readers of their format can raise nearly
+        # anything, and a damaged length even a MemoryError.
+        raise UserError(
+            f"The weights file {path} is damaged ({type(error).__name__}: {error}); "
+            "fetch it again."
+        ) from error
+
+
+def weights_from_params(
+    params: Mapping[str, Any], path: str, sha256: str, grid: tuple[int, int]
+) -> Weights:
+    """A ViT's parameters of this package as pretrained weights.
+
+    Args:
+      params: as `model.init` returns them.
+      path: where they come from, for messages and the report.
+      sha256: of what they were read from.
+      grid: rows and columns of the patches.
+    """
+    flat = traverse_util.flatten_dict(params, sep="/")
+    tensors = {name: np.asarray(x) for name, x in flat.items()}
+    return Weights(path, "vit_jax", sha256, tensors, {"grid": grid})
+
+
+def _read_file(path: pathlib.Path) -> Weights:
+    with open(path, "rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        start = file.read(64)
+    # First, since the size of a header may begin with any bytes.
+    if start[8:9] == b"{":
+        tensors, metadata = read_safetensors(path)
+        told = dict(json.loads(metadata.get("vit_jax", "{}")))
+        if "grid" in told:
+            rows, columns = told["grid"]
+            told["grid"] = (int(rows), int(columns))
+        return Weights(str(path), "safetensors", sha256, tensors, told)
+    for beginning, description in _FOREIGN.items():
+        if start.startswith(beginning):
+            raise UserError(f"The weights file {path} {description}.")
+    if start.startswith(b"PK"):
+        with zipfile.ZipFile(path) as archive:
+            names = [name.split("/")[-1] for name in archive.namelist()]
+        if names.count("data.pkl") == 1:
+            tensors, key = read_pth(path)
+            return Weights(str(path), "pth", sha256, tensors, {"key": key})
+        if names and all(name.endswith(".npy") for name in names):
+            return Weights(str(path), "npz", sha256, read_npz(path))
+    raise UserError(
+        f"The weights file {path} is neither .safetensors nor a zip of PyTorch (.pth) "
+        f"or NumPy (.npz), but begins with {start[:8]!r}; give one of these."
+    )
+
+
+def _read_hugging_face(folder: pathlib.Path) -> Weights:
+    files = [folder / "model.safetensors", folder / "pytorch_model.bin"]
+    found = [file for file in files if file.is_file()]
+    if not found or not (folder / "config.json").is_file():
+        raise UserError(
+            f"The folder {folder} lacks config.json or one of model.safetensors and "
+            "pytorch_model.bin, which a ViT saved by Hugging Face has; give such a "
+            "folder or a weights file."
+        )
+    config = json.loads((folder / "config.json").read_text())
+    if config.get("model_type") != "vit":
+        raise UserError(
+            f"The folder {folder} holds a model of type {config.get('model_type')!r}, "
+            'expected "vit"; give a folder of ViTForImageClassification or ViTModel.'
+        )
+    weights = _read_file(found[0])
+    told = {
+        "num_heads": config.get("num_attention_heads"),
+        "norm_eps": config.get("layer_norm_eps"),
+        "activation": config.get("hidden_act"),
+    }
+    image, patch = config.get("image_size"), config.get("patch_size")
+    if isinstance(image, int) and isinstance(patch, int):
+        told["grid"] = (image // patch, image // patch)
+    told = {key: value for key, value in told.items() if value is not None}
+    return dataclasses.replace(weights, metadata=weights.metadata | told)

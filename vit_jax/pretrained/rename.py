@@ -1,0 +1,232 @@
+"""Gives tensors this package's names, and one form.
+
+Kernels of dense layers become [inputs, outputs], of convolutions [height, width,
+inputs, outputs], and the kernel of queries, keys and values [width, 3 width], whatever
+the number of heads.
+"""
+
+import dataclasses
+import math
+import re
+from typing import Any
+
+import numpy as np
+
+from vit_jax.errors import UserError
+from vit_jax.pretrained.layouts import DROPPED, LAYOUTS, Layout
+from vit_jax.pretrained.read import Weights
+
+
+@dataclasses.dataclass
+class Renamed:
+    """Tensors by this package's names, in unified form, positions not yet resized.
+
+    Attributes:
+      layout: a key of `LAYOUTS`, or "vit_jax".
+      tensors: by names such as "block0/norm1/scale".
+      sources: the name in the file of each tensor; of several, joined by " + ".
+      dropped: why what the file has and no model needs was left out, by its name.
+      unknown: names in the file that the tables lack.
+      settings: what the layout and the file say of the model beside its sizes.
+    """
+
+    layout: str
+    tensors: dict[str, np.ndarray]
+    sources: dict[str, str]
+    dropped: dict[str, str]
+    unknown: list[str]
+    settings: dict[str, Any]
+
+
+def rename(weights: Weights) -> Renamed:
+    """Gives the tensors of a file this package's names and form.
+
+    Raises:
+      UserError: the names are of no known layout.
+    """
+    name, prefix = _find_layout(weights)
+    layout = LAYOUTS.get(name)
+    told = {k: weights.metadata.get(k) for k in ("num_heads", "norm_eps", "activation")}
+    told["activation"] = {
+        "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
+    }.get(told.get("activation"), told.get("activation"))  # fmt: skip
+    told = {key: value for key, value in told.items() if value is not None}
+    settings = dict(layout.settings) if layout else {}
+    renamed = Renamed(name, {}, {}, {}, [], settings | told)
+    for source, array in _unstacked(weights.tensors).items():
+        _add(renamed, layout, prefix, source, array)
+    for kernel in [x for x in renamed.tensors if x.endswith("attention/query/kernel")]:
+        _join_queries_keys_values(renamed, kernel.removesuffix("/query/kernel"))
+    if "final_norm/scale" not in renamed.tensors:
+        for leaf in ("scale", "bias"):
+            if f"feature_norm/{leaf}" in renamed.tensors:
+                _move(renamed, f"feature_norm/{leaf}", f"final_norm/{leaf}")
+    for leaf in ("scale", "bias"):
+        if renamed.tensors.pop(f"feature_norm/{leaf}", None) is not None:
+            source = renamed.sources.pop(f"feature_norm/{leaf}")
+            renamed.dropped[source] = "the model normalises before the pooling only"
+    return renamed
+
+
+def _find_layout(weights: Weights) -> tuple[str, str]:
+    if weights.format == "vit_jax":
+        return "vit_jax", ""
+    for name, layout in LAYOUTS.items():
+        for prefix in layout.prefixes:
+            if prefix + layout.marker in weights.tensors:
+                return name, prefix
+    first = ", ".join(list(weights.tensors)[:4]) or "no tensors"
+    markers = ", ".join(layout.marker for layout in LAYOUTS.values())
+    raise UserError(
+        f"The weights file {weights.path} holds no ViT of known names: it begins with "
+        f"{first}, expected one of {markers}; give weights of timm, DINO, Google "
+        "or Hugging Face."
+    )
+
+
+def _unstacked(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """big_vision's scanned form, all blocks stacked in one array, block by block."""
+    result = {}
+    for name, array in tensors.items():
+        if "/encoderblock/" in name and array.size:
+            for i, part in enumerate(array):
+                result[name.replace("/encoderblock/", f"/encoderblock_{i}/")] = part
+        else:
+            result[name] = array
+    return result
+
+
+def _add(
+    renamed: Renamed, layout: Layout | None, prefix: str, source: str, array: np.ndarray
+) -> None:
+    target: str | None = source
+    if layout:
+        short = source.removeprefix(prefix)
+        for pattern, reason in DROPPED.items():
+            if re.fullmatch(pattern, short):
+                renamed.dropped[source] = reason
+                return
+        if source.startswith("opt/") and not (prefix and source.startswith(prefix)):
+            renamed.dropped[source] = "the state of an optimizer"
+            return
+        target = _target(layout.layers, short, array.ndim)
+    if target is None or target in renamed.tensors:
+        renamed.unknown.append(source)
+        return
+    num_heads = _num_heads(target, array)
+    if num_heads:
+        renamed.settings.setdefault("num_heads", num_heads)
+    torch_like = renamed.layout in ("timm", "hugging_face")
+    renamed.tensors[target] = _unified(target, array, torch_like)
+    renamed.sources[target] = source
+
+
+def _target(layers: dict[str, str], name: str, ndim: int) -> str | None:
+    """Our name, or None where the table has none."""
+    block = re.search(r"(blocks\.|layer\.|encoderblock_)(\d+)", name)
+    if block:
+        name = f"{name[: block.start(2)]}#{name[block.end(2) :]}"
+    layer, _, leaf = name.replace("/", ".").rpartition(".")
+    layer = name[: len(layer)]
+    target = layers.get(name)
+    if target is None and layer in layers:
+        weight = "kernel" if ndim > 1 else "scale"
+        leaf = {"weight": weight, "gamma": "scale"}.get(leaf, leaf)
+        if leaf in ("kernel", "scale", "bias"):
+            target = f"{layers[layer]}/{leaf}"
+    if target and block:
+        target = target.replace("#", block.group(2))
+    return target
+
+
+def _num_heads(target: str, array: np.ndarray) -> int | None:
+    """Told by kernels whose heads have an axis of their own."""
+    if target.endswith("attention/query/kernel") and array.ndim == 3:
+        return array.shape[1]
+    if target.endswith("attention/qkv/kernel") and array.ndim == 4:
+        return array.shape[2]
+    return None
+
+
+def _unified(target: str, array: np.ndarray, torch_like: bool) -> np.ndarray:
+    if torch_like and target.endswith("kernel"):
+        array = array.transpose(2, 3, 1, 0) if array.ndim == 4 else array.T
+    return array.reshape(unified_shape(target, array.shape))
+
+
+def unified_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The form of a parameter of ours whose heads may have an axis of their own."""
+    if "/attention/" in name and len(shape) > 1:
+        if name.endswith("out/kernel"):
+            return (math.prod(shape[:-1]), shape[-1])
+        if name.endswith("kernel"):
+            return (shape[0], math.prod(shape[1:]))
+        if name.endswith("bias"):
+            return (math.prod(shape),)
+    return shape
+
+
+def _join_queries_keys_values(renamed: Renamed, attention: str) -> None:
+    for leaf in ("kernel", "bias"):
+        parts = [f"{attention}/{part}/{leaf}" for part in ("query", "key", "value")]
+        shapes = {getattr(renamed.tensors.get(x), "shape", None) for x in parts}
+        if len(shapes) == 1 and shapes.isdisjoint({None, ()}):
+            arrays = [renamed.tensors.pop(part) for part in parts]
+            sources = [renamed.sources.pop(part) for part in parts]
+            renamed.tensors[f"{attention}/qkv/{leaf}"] = np.concatenate(arrays, axis=-1)
+            renamed.sources[f"{attention}/qkv/{leaf}"] = " + ".join(sources)
+
+
+def _move(renamed: Renamed, old: str, new: str) -> None:
+    renamed.tensors[new] = renamed.tensors.pop(old)
+    renamed.sources[new] = renamed.sources.pop(old)
+
+
+def settings_of(renamed: Renamed, path: str) -> dict[str, Any]:
+    """The settings of `config.model` that the tensors imply, as far as they do.
+
+    `num_heads` is there only where the file tells it; `layer_scale` is any number but
+    0 where its factors are in the file.
+
+    Raises:
+      UserError: the patch projection or a token has a form that no ViT has.
+    """
+    tensors, settings = renamed.tensors, dict(renamed.settings)
+    if renamed.layout == "vit_jax":
+        return settings
+    kernel = tensors["stem/projection/kernel"]
+    width = kernel.shape[-1]
+    tokens = ("class_token", "registers", "distillation_token", "positions")
+    forms = {name: tensors[name].shape for name in tokens if name in tensors}
+    if (
+        kernel.ndim != 4
+        or not kernel.size
+        or kernel.shape[0] != kernel.shape[1]
+        or any((len(x), x[0], x[-1]) != (3, 1, width) for x in forms.values())
+    ):
+        raise UserError(
+            f"The weights file {path} has a patch projection of shape {kernel.shape} "
+            f"and tokens of shapes {forms}, expected [side, side, channels, width] and "
+            "[1, tokens, width]; give the weights of a ViT."
+        )
+    settings["patch_size"] = kernel.shape[0]
+    settings["width"] = width
+    blocks = {name.split("/")[0] for name in tensors if name.startswith("block")}
+    settings["depth"] = len(blocks)
+    if "block0/mlp/hidden/bias" in tensors:
+        settings["mlp_ratio"] = tensors["block0/mlp/hidden/bias"].size / width
+    settings["qkv_bias"] = "block0/attention/qkv/bias" in tensors
+    settings["qk_norm"] = "block0/attention/query_norm/scale" in tensors
+    settings["layer_scale"] = 1e-5 * ("block0/branch_scale1/scale" in tensors)
+    settings["patch_norm"] = "patch_norm/scale" in tensors
+    settings["final_norm"] = "final_norm/scale" in tensors
+    settings["position_embedding"] = "learned" if "positions" in tensors else "none"
+    averaged = "fc_norm" in renamed.sources.get("final_norm/scale", "")
+    averaged = averaged or "class_token" not in tensors
+    settings["pooling"] = "mean" if averaged else "cls"
+    settings["num_registers"] = sum(
+        tensors[name].shape[1]
+        for name in ("registers", "distillation_token")
+        if name in tensors
+    )
+    return settings
