@@ -139,7 +139,7 @@ def test_every_example_is_scored_exactly_once(tiny_run, batch_size):
     run = load_run(tiny_run[0])
     images = data.load(run.config.data)["test"].images
     mesh = meshes.make_mesh(1)
-    step = scoring.make_eval_step(run.model, run.normalize, mesh)
+    step = scoring.make_eval_step(run.config.data, run.model, mesh)
     images = images[:50] if batch_size == 1 else images
     logits = scoring.score_split(
         run.variables, images, eval_step=step, batch_size=batch_size, mesh=mesh

@@ -36,7 +36,7 @@ class Scorer:
         """`batch_size` is config.eval_batch_size."""
         self._run, self._batch_size = run, batch_size
         self._mesh = meshes.make_mesh(1)
-        self._eval_step = scoring.make_eval_step(run.model, run.normalize, self._mesh)
+        self._eval_step = scoring.make_eval_step(run.config.data, run.model, self._mesh)
 
     def __call__(self, dataset: Dataset) -> Scored:
         """A dataset with the run's logits."""
