@@ -108,7 +108,8 @@ def read_saved_config(settings: Any) -> ConfigDict:
     """`make_config` of the config.json of a run folder, of any version of this package.
 
     Older files have data.validation="test" for data.select_on="test", text in
-    augment.erase_fill, and keys of the initialisation that trained models do not need.
+    augment.erase_fill, optim.accumulate_steps for optim.num_microbatches, and keys of
+    the initialisation that trained models do not need.
     """
     saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
     if saved.get("data", {}).get("validation") == "test":
@@ -116,6 +117,9 @@ def read_saved_config(settings: Any) -> ConfigDict:
     fill = saved.get("augment", {}).get("erase_fill")
     if isinstance(fill, str):
         saved["augment"] |= {"erase_fill": 0.0, "erase_noise": fill == "noise"}
+    optim = saved.get("optim", {})
+    if "accumulate_steps" in optim:
+        optim["num_microbatches"] = optim.pop("accumulate_steps")
     for key in ("position_init", "attention_init"):
         saved.get("model", {}).pop(key, None)
     return make_config(saved)
