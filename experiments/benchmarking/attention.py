@@ -5,6 +5,7 @@ its first `SelfAttention`, projections included, forward and backward. Dropout a
 attention are left out, since only the implementation "plain" has them.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -100,11 +101,14 @@ def _measure_layer(
     result: dict[str, Any] = {"shape": tokens.shape, "dtype": str(tokens.dtype)}
     runs = {}
     for implementation in IMPLEMENTATIONS:
-        chosen = layer.clone(
-            implementation=implementation,
-            attention_dropout=0.0,
-            dropout=0.0,
-            local_attention=False,
+        chosen = SelfAttention(
+            dataclasses.replace(
+                layer.settings,
+                attention_implementation=implementation,
+                attention_dropout=0.0,
+                dropout=0.0,
+                local_attention=False,
+            )
         )
         try:
             if implementation == "cudnn" and not _has_cudnn(tokens):

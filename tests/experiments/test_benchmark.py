@@ -1,5 +1,6 @@
 """The benchmark's numbers agree with each other."""
 
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -12,6 +13,7 @@ from experiments import benchmark
 from experiments.benchmarking import attention, augmentations, startup
 from vit_jax import models
 from vit_jax.errors import UserError
+from vit_jax.models.attention import SelfAttention
 
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = {"width": 16, "depth": 1, "num_heads": 2}
@@ -107,12 +109,15 @@ def test_the_layer_that_is_timed_is_the_models_own():
     model = models.ViT(10, **TINY)
     models.init_variables(model, jax.random.key(0), (32, 32, 3))  # and again below
     layer, shape = attention.first_attention(model)
-    assert (layer.num_heads, shape) == (2, (65, 16))
+    assert (layer.settings.num_heads, shape) == (2, (65, 16))
     assert attention.first_attention(models.ResNet(10, width=8)) is None
     tokens = jax.numpy.ones((1, *shape))
     attention.make_run(layer, tokens)()
+    wrong = dataclasses.replace(
+        layer.settings, attention_implementation="no such thing"
+    )
     with pytest.raises(ValueError, match="no such thing"):
-        attention.make_run(layer.clone(implementation="no such thing"), tokens)()
+        attention.make_run(SelfAttention(wrong), tokens)()
 
 
 def test_the_startup_is_timed(monkeypatch, capsys):
