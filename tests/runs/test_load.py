@@ -277,7 +277,7 @@ def test_report_where_nothing_was_held_out(last_epoch_run):
 )
 def test_rules_that_wait_for_evaluations_need_some(tiny_config, tmp_path, changes):
     config = tiny_config(data__validation=0, data__select_on="nothing", **changes)
-    with pytest.raises(UserError, match="nothing is held out"):
+    with pytest.raises(UserError, match="no images are held out"):
         train_and_evaluate(config, tmp_path)
 
 
