@@ -113,6 +113,7 @@ def test_the_command(two_runs, tiny_run, tmp_path, capsys):
     assert (float(test["difference"]), float(test["p_value"])) == (0, 1)
 
 
+@pytest.mark.slow
 def test_only_the_seed_joins_runs(two_runs):
     entries = [load_entry(path, path.name) for path in two_runs]
     assert [len(group) for group in group_runs(entries)] == [2]

@@ -59,6 +59,7 @@ def test_duplicates_are_counted_across_splits():
     assert list(figures) == ["duplicates_test_train"]
 
 
+@pytest.mark.slow
 def test_embedding_keeps_far_groups_apart_and_is_repeatable():
     groups = np.concatenate([RNG.normal(size=(12, 5)), RNG.normal(100, size=(12, 5))])
     places = embed(groups.astype(np.float32))

@@ -72,6 +72,7 @@ def test_asking_for_attention_changes_no_logit(pooling):
     np.testing.assert_allclose(seen.weights.sum(axis=-1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_maps_start_from_what_the_head_sees():
     seen = attention.read_attention(make_run(pooling="cls", num_registers=1), IMAGES)
     assert seen.weights.shape == (3, 2, 2, 6, 6) and seen.grid == (2, 2)
@@ -189,6 +190,7 @@ def test_relevance_maps_need_no_class_token():
         assert maps.shape == (3, 2, 2) and maps.min() >= -1e-6 and maps.max() > 0
 
 
+@pytest.mark.slow
 def test_grad_cam_of_the_last_stage_is_the_class_activation_map():
     """The head is linear in the mean of the features (Zhou et al., 2016)."""
     run = make_resnet_run()
@@ -316,6 +318,7 @@ def test_standard_errors_by_hand():
     assert np.isnan(error).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem", ["patch", "conv", "shifted_patch"])
 def test_stem_filters_are_orthonormal(stem):
     run = make_run(stem=stem, stem_channels=(8,) if stem == "conv" else ())

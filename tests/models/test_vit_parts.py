@@ -59,6 +59,7 @@ def dropouts():
     return record_dropouts(model, jax.random.normal(jax.random.key(2), (600, 8, 8, 3)))
 
 
+@pytest.mark.slow
 def test_every_dropout_acts_at_its_rate(dropouts):
     record, sown = dropouts
     expected = {"embedding_dropout": 0.2}

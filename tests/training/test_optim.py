@@ -168,6 +168,7 @@ def test_first_updates_by_hand():
     assert first(name="sgd", weight_decay=0.0, clip_norm=1.0) == pytest.approx(-0.1)
 
 
+@pytest.mark.slow
 def test_muon_makes_block_updates_orthogonal(vit_params):
     keys = jax.random.split(jax.random.key(0), 100)
     leaves, tree = jax.tree.flatten(vit_params)

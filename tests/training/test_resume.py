@@ -132,6 +132,7 @@ def test_a_run_from_before_a_setting_existed_goes_on(tiny_config, tiny_run, tmp_
         train_and_evaluate(tiny_config(model__attention_implementation="xla"), workdir)
 
 
+@pytest.mark.slow
 def test_a_change_that_does_not_fit_leaves_the_run_as_it_was(
     tiny_config, tiny_run, tmp_path
 ):

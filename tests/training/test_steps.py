@@ -151,6 +151,7 @@ def test_only_one_microbatch_is_in_memory_at_a_time(tiny_config, splits):
     assert scratch_bytes(4) < 0.5 * scratch_bytes(1)
 
 
+@pytest.mark.slow
 def test_ema_follows_the_parameters(tiny_config, splits):
     config = tiny_config(optim__ema_decay=0.9, schedule__warmup="0 steps")
     start, _ = one_step(config, splits, num_steps=0)
@@ -165,6 +166,7 @@ def test_ema_follows_the_parameters(tiny_config, splits):
     assert without.variables["params"] is without.params
 
 
+@pytest.mark.slow
 def test_lr_scale_scales_the_update_exactly(tiny_config, splits):
     config = tiny_config(schedule__warmup="0 steps")
     start, _ = one_step(config, splits, num_steps=0)
@@ -175,6 +177,7 @@ def test_lr_scale_scales_the_update_exactly(tiny_config, splits):
     assert half_metrics["learning_rate"] == metrics["learning_rate"] / 2
 
 
+@pytest.mark.slow
 def test_clipping_bounds_the_update_and_reports_the_norm_before(tiny_config, splits):
     settings = {
         "optim__name": "sgd", "optim__learning_rate": 1.0, "optim__momentum": 0.0,
