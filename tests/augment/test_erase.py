@@ -69,6 +69,7 @@ def test_probability_and_never_as_high_or_wide_as_the_image():
     assert max(height.max(), width.max()) < 6
 
 
+@pytest.mark.slow
 def test_noise_is_standard_normal_for_each_value():
     images, masks = erased(prob=1.0, fill="noise", count=400)
     assert stats.kstest(images[masks][:, 0], "norm").statistic < 0.01

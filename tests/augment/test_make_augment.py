@@ -128,6 +128,7 @@ def test_every_setting_changes_the_program():
     assert len(programs) == len(variants)
 
 
+@pytest.mark.slow
 def test_all_together():
     images, targets = make(**EVERYTHING)(jax.random.key(1), **make_batch())
     assert images.shape == (16, 32, 32, 3)

@@ -105,6 +105,7 @@ def test_every_implementation_of_attention_is_timed_or_says_why_not(tmp_path):
     assert " ms " in next(row for row in printed.splitlines() if " plain " in row)
 
 
+@pytest.mark.slow
 def test_the_layer_that_is_timed_is_the_models_own():
     model = models.ViT(10, **TINY)
     models.init_variables(model, jax.random.key(0), (32, 32, 3))  # and again below

@@ -237,6 +237,7 @@ def test_qk_norm_makes_attention_blind_to_the_scale_of_queries():
         assert (np.abs(change).max() < 1e-3) == same
 
 
+@pytest.mark.slow
 def test_mimetic_products():
     width = 64
     for num_heads in (1, 4):

@@ -93,6 +93,7 @@ def test_every_layout_gives_the_same_parameters(layout, tmp_path):
         assert report.pretraining_image == (24, 24)
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_listed_and_must_be_allowed():
     tensors = {k: v for k, v in TIMM.items() if k != "blocks.1.mlp.fc2.bias"}
     tensors["norm_pre.weight"] = np.ones(16, np.float32)

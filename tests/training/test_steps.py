@@ -68,6 +68,7 @@ def test_golden_first_step(tiny_config, splits):
     )
 
 
+@pytest.mark.slow
 def test_the_same_key_gives_the_same_bits_and_another_does_not(tiny_config, splits):
     config = tiny_config(model__dropout=0.1)
     first, _ = one_step(config, splits, num_steps=2)
