@@ -111,5 +111,6 @@ class JaxStep:
             meshes.put(batches, meshes.split_batches(self.experiment.mesh)),
             self._root_key,
             self._lr_scale,
+            self.experiment.teacher,
         )
         jax.block_until_ready(metrics)

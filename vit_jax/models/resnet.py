@@ -8,6 +8,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from vit_jax.models import backend
+from vit_jax.models.batch_norm import BatchNorm
 
 # He et al., 2015, "Delving Deep into Rectifiers": preserves the gradients' variance.
 CONV_INIT = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
@@ -123,8 +124,8 @@ def _layers(dtype: DTypeLike, train: bool):
         )
 
     norm = functools.partial(
-        nn.BatchNorm,
-        use_running_average=not train,
+        BatchNorm,
+        train=train,
         momentum=0.9,
         epsilon=1e-5,
         dtype=dtype,

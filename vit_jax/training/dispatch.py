@@ -115,8 +115,8 @@ def compile_steps(
 ) -> dict[int, Callable]:
     """`steps.train_steps`, compiled for each number of steps in `sizes`.
 
-    The functions take (state, pipeline.split, batches, root_key, lr_scale). The memory
-    of the old state is reused for the new one.
+    The functions take (state, pipeline.split, batches, root_key, lr_scale,
+    experiment.teacher). The memory of the old state is reused for the new one.
 
     Raises:
       UserError: the step does not fit into the device's memory.
@@ -131,8 +131,10 @@ def compile_steps(
     lr_scale = jax.ShapeDtypeStruct((), jnp.float32, sharding=whole)
     compiled = {}
     for size in sizes:
-        arguments = (state, pipeline.split, pipeline.shapes(size), root_key, lr_scale)
-        compiled[size] = jitted.lower(*arguments).compile()
+        batches = pipeline.shapes(size)
+        compiled[size] = jitted.lower(
+            state, pipeline.split, batches, root_key, lr_scale, experiment.teacher
+        ).compile()
         _require_memory(compiled[size], experiment, pipeline.num_bytes(size))
     return compiled
 

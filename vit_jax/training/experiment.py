@@ -19,7 +19,7 @@ from vit_jax.config.durations import to_steps
 from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
-from vit_jax.training import optim, scoring, steps, train_state
+from vit_jax.training import objectives, optim, scoring, steps, train_state
 from vit_jax.training.train_state import TrainState
 
 
@@ -75,8 +75,9 @@ class Experiment:
       num_microbatches: number of parts in which a batch is computed.
       root_key: the run's only random key.
       init_state: () -> the state before the first step, on the mesh.
-      train_step: (state, batch, root_key, lr_scale) -> (state, metrics), not compiled;
-        the batch is that of `steps.take_batch`.
+      teacher: variables of the model that this one learns from, on the mesh; or None.
+      train_step: (state, batch, root_key, lr_scale, teacher) -> (state, metrics), not
+        compiled; the batch is that of `steps.take_batch`.
       eval_step: (variables, images uint8) -> logits, compiled on first use.
     """
 
@@ -88,6 +89,7 @@ class Experiment:
     num_microbatches: int
     root_key: Array
     init_state: Callable[[], TrainState]
+    teacher: Any
     train_step: Callable
     eval_step: Callable
 
@@ -191,13 +193,16 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
     )
     train_step = functools.partial(
         steps.train_step,
-        model=model,
+        objective=functools.partial(
+            objectives.classification,
+            model=model,
+            label_smoothing=config.augment.label_smoothing,
+        ),
         optimizer=optimizer,
         schedule=schedule,
         augment=make_augment(config, plan, num_classes, config.seed),
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
-        label_smoothing=config.augment.label_smoothing,
         unroll=backend.unrolls_loops(),
     )
     return Experiment(
@@ -209,6 +214,7 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         num_microbatches=num_microbatches,
         root_key=root_key,
         init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
+        teacher=None,
         train_step=train_step,
         eval_step=scoring.make_eval_step(config.data, model, mesh),
     )

@@ -86,6 +86,7 @@ class Loop:
                     batches,
                     program.root_key,
                     lr_scale,
+                    experiment.teacher,
                 )
                 before, self._step = self._step, self._step + size
                 log.add(self._step, metrics)

@@ -9,36 +9,9 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, Key, UInt8
 
-from vit_jax.training import rng
+from vit_jax.training import rng, trainable
+from vit_jax.training.objectives import Metrics, Objective
 from vit_jax.training.train_state import TrainState
-
-Metrics = dict[str, Float[Array, ""]]
-
-
-def loss_and_metrics(
-    logits: Float[Array, "batch classes"],
-    targets: Float[Array, "batch classes"],
-    label_smoothing: float = 0.0,
-) -> tuple[Float[Array, ""], Metrics]:
-    """Mean cross-entropy in nats, and two accuracies.
-
-    Args:
-      logits: of the model.
-      targets: a distribution over the classes for each image, mixed and smoothed.
-      label_smoothing: the fraction of each target that is spread over all classes.
-
-    Returns:
-      The loss; and "loss", "accuracy" (against each target's largest class) and
-      "weighted_accuracy", where the predicted class counts by its fraction of the mixed
-      image, lambda or 1 - lambda under MixUp and CutMix. Without mixing both are equal.
-    """
-    loss = optax.losses.softmax_cross_entropy(logits, targets).mean()
-    predicted = logits.argmax(-1)
-    accuracy = jnp.mean(predicted == targets.argmax(-1))
-    picked = jnp.take_along_axis(targets, predicted[:, None], axis=1).mean()
-    num_classes = targets.shape[-1]
-    weighted = (picked - label_smoothing / num_classes) / (1 - label_smoothing)
-    return loss, {"loss": loss, "accuracy": accuracy, "weighted_accuracy": weighted}
 
 
 def train_step(
@@ -46,14 +19,15 @@ def train_step(
     batch: dict[str, Array],
     root_key: Key[Array, ""],
     lr_scale: Float[Array, ""],
+    teacher: Any = None,
     *,
-    model: nn.Module,
+    objective: Objective,
     optimizer: optax.GradientTransformation,
     augment: Callable,
     schedule: optax.Schedule,
+    trained: frozenset[str] | None = None,
     num_microbatches: int = 1,
     ema_decay: float = 0.0,
-    label_smoothing: float = 0.0,
     unroll: bool = False,
 ) -> tuple[TrainState, Metrics]:
     """One optimizer step.
@@ -63,12 +37,16 @@ def train_step(
         the training split) and "epochs" int32 [b] (number of the pass over it).
       root_key: the run's key, from which this step's keys are derived.
       lr_scale: factor of the update, which `optim.plateau_scale` decides.
-      num_microbatches, unroll, label_smoothing: see `mean_gradients`.
+      teacher: variables of the model to learn from, or None; see `objectives`.
+      objective: what is minimised, see `objectives`.
+      trained: names of the parameters that are trained, see `trainable`; None: all.
+        The others, and the statistics of their BatchNorms, stay the same bits.
+      num_microbatches, unroll: see `mean_gradients`.
       ema_decay: of the moving average per step; at step t it is at most
         (1 + t) / (10 + t), so that the average soon forgets the initial parameters.
 
     Returns:
-      The next state and float32 scalars: those of `loss_and_metrics`, grad_norm
+      The next state and float32 scalars: those of the objective, grad_norm
       (before clipping) and learning_rate.
     """
     step = state.step
@@ -86,18 +64,25 @@ def train_step(
         images,
         targets,
         root_key,
-        model=model,
+        teacher,
+        objective=objective,
+        trained=trained,
         num_microbatches=num_microbatches,
-        label_smoothing=label_smoothing,
         unroll=unroll,
     )
-    updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
+    params, frozen = trainable.split(state.params, trained)
+    updates, opt_state = optimizer.update(grads, state.opt_state, params)
     updates = jax.tree.map(lambda u: u * lr_scale, updates)
-    params = optax.apply_updates(state.params, updates)
+    params = trainable.merge(optax.apply_updates(params, updates), frozen)
     if (ema := state.ema) is not None:
         decay = jnp.minimum(ema_decay, (1.0 + step) / (10.0 + step))
         new = {"params": params, "batch_stats": batch_stats}
-        ema = optax.incremental_update(new, ema, 1.0 - decay)
+        means = optax.incremental_update(new, ema, 1.0 - decay)
+        # The mean of two equal numbers may round to another one, and what is frozen
+        # must not move.
+        ema = jax.tree.map(
+            lambda mean, new, old: jnp.where(new == old, old, mean), means, new, ema
+        )
     metrics["grad_norm"] = optax.tree.norm(grads)
     metrics["learning_rate"] = jnp.float32(schedule(step)) * lr_scale
     return TrainState(step + 1, params, batch_stats, ema, opt_state), metrics
@@ -109,6 +94,7 @@ def train_steps(
     batches: dict[str, Array],
     root_key: Key[Array, ""],
     lr_scale: Float[Array, ""],
+    teacher: Any = None,
     *,
     train_step: Callable,
 ) -> tuple[TrainState, dict[str, Float[Array, " num_steps"]]]:
@@ -119,6 +105,7 @@ def train_steps(
         images and labels themselves.
       batches: the arrays that `train_step` takes, or only "indices" and "epochs" where
         there is a split; each has an additional first axis, the step.
+      root_key, lr_scale, teacher: see `train_step`.
       train_step: `train_step` with its keyword arguments bound.
 
     Returns:
@@ -128,7 +115,7 @@ def train_steps(
     def step(state, batch):
         if split is not None:
             batch = take_batch(*split, **batch)
-        return train_step(state, batch, root_key, lr_scale)
+        return train_step(state, batch, root_key, lr_scale, teacher)
 
     if len(batches["indices"]) > 1:
         return jax.lax.scan(step, state, batches)
@@ -142,30 +129,41 @@ def mean_gradients(
     images: Float[Array, "b h w c"],
     targets: Float[Array, "b classes"],
     root_key: Key[Array, ""],
+    teacher: Any,
     *,
-    model: nn.Module,
+    objective: Objective,
+    trained: frozenset[str] | None,
     num_microbatches: int,
-    label_smoothing: float,
     unroll: bool,
 ) -> tuple[Any, Any, Metrics]:
-    """Gradients, BatchNorm's next statistics, and `loss_and_metrics` of a batch.
+    """Gradients, BatchNorm's next statistics, and the objective's metrics of a batch.
+
+    The gradients are those of the trained parameters. Nothing is propagated back
+    through layers before the first of these.
 
     Args:
       images, targets: of the whole batch, augmented.
-      root_key: see `train_step`.
-      label_smoothing: see `loss_and_metrics`.
+      root_key, teacher, objective, trained: see `train_step`.
       num_microbatches: the batch is computed in this many parts, one after another,
         whose gradients are averaged. BatchNorm normalises each part by itself, and each
         has a dropout key of its own.
       unroll: writes the loop over the microbatches out, see `backend.unrolls_loops`.
     """
 
+    params, frozen = trainable.split(state.params, trained)
+    norms = trainable.frozen_norms(state.batch_stats, frozen)
+
+    def loss(params, batch_stats, *inputs):
+        params = trainable.merge(params, frozen)
+        variables = {"params": params, "batch_stats": batch_stats, "frozen": norms}
+        return objective(variables, *inputs, teacher)
+
     def add_microbatch(carry, inputs):
         batch_stats, *sums = carry
         part, index = inputs
         dropout_key = rng.microbatch_key(root_key, "dropout", state.step, index)
-        (_, (metrics, batch_stats)), grads = jax.value_and_grad(_loss, has_aux=True)(
-            state.params, batch_stats, *part, dropout_key, model, label_smoothing
+        (_, (metrics, batch_stats)), grads = jax.value_and_grad(loss, has_aux=True)(
+            params, batch_stats, *part, dropout_key
         )
         return (batch_stats, *jax.tree.map(jnp.add, sums, [grads, metrics])), None
 
@@ -174,8 +172,10 @@ def mean_gradients(
         lambda x: x.reshape(-1, num_microbatches, *x.shape[1:]).swapaxes(0, 1),
         (images, targets),
     )
-    zeros = dict.fromkeys(("loss", "accuracy", "weighted_accuracy"), jnp.zeros(()))
-    carry = (state.batch_stats, jax.tree.map(jnp.zeros_like, state.params), zeros)
+    first = jax.tree.map(lambda x: x[0], microbatches)
+    shapes = jax.eval_shape(loss, params, state.batch_stats, *first, root_key)[1][0]
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    carry = (state.batch_stats, jax.tree.map(jnp.zeros_like, params), zeros)
     if unroll or num_microbatches == 1:
         for i in range(num_microbatches):
             images, targets = jax.tree.map(lambda x, i=i: x[i], microbatches)
@@ -192,19 +192,6 @@ def mean_gradients(
     batch_stats, *sums = carry
     grads, metrics = jax.tree.map(lambda x: x / num_microbatches, sums)
     return grads, batch_stats, metrics
-
-
-def _loss(params, batch_stats, images, targets, dropout_key, model, label_smoothing):
-    """(loss, (metrics, BatchNorm's next statistics)) of augmented images."""
-    logits, updates = model.apply(
-        {"params": params, "batch_stats": batch_stats},
-        images,
-        train=True,
-        rngs={"dropout": dropout_key},
-        mutable=["batch_stats"],
-    )
-    loss, metrics = loss_and_metrics(logits, targets, label_smoothing)
-    return loss, (metrics, updates.get("batch_stats", {}))
 
 
 def take_batch(

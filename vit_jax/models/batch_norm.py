@@ -1,0 +1,22 @@
+"""BatchNorm that can be frozen."""
+
+from flax import linen as nn
+from jaxtyping import Array, Float
+
+
+class BatchNorm(nn.BatchNorm):
+    """Batch normalisation (Ioffe and Szegedy, 2015), frozen on demand.
+
+    In training it normalises by the statistics of the batch and updates the running
+    ones, unless the collection "frozen" has an entry "statistics" at its path: then it
+    normalises by the running statistics, as in evaluation, and does not change them.
+
+    Attributes:
+      train: whether the model is being trained; replaces `use_running_average`.
+    """
+
+    train: bool = False
+
+    def __call__(self, x: Float[Array, "... channels"]) -> Float[Array, "... channels"]:
+        frozen = self.has_variable("frozen", "statistics")
+        return super().__call__(x, use_running_average=frozen or not self.train)

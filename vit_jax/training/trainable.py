@@ -1,0 +1,138 @@
+"""Which parameters are trained, and at which fraction of the learning rate.
+
+Parameters are named by their path, such as "block0/mlp/out/kernel".
+"""
+
+import re
+from typing import Any
+
+import jax.numpy as jnp
+import optax
+from flax import traverse_util
+
+from vit_jax.errors import UserError
+
+
+def trainable_names(params: Any, trainable: str) -> frozenset[str]:
+    """The names of the parameters that `config.optim.trainable` describes.
+
+    Args:
+      params: tree of arrays or ShapeDtypeStructs.
+      trainable: "all"; "head"; "last N blocks", with everything after them; or a
+        regular expression, which a name must match from its beginning.
+
+    Raises:
+      UserError: the text describes no parameter, or there are not as many blocks.
+    """
+    names = list(traverse_util.flatten_dict(params, sep="/"))
+    if trainable == "all":
+        return frozenset(names)
+    if trainable == "head":
+        return frozenset(name for name in names if _is_head(name))
+    if last := re.fullmatch(r"last (\d+) blocks?", trainable):
+        return _after_block(names, int(last[1]))
+    try:
+        found = frozenset(name for name in names if re.match(trainable, name))
+    except re.error as error:
+        raise UserError(
+            f"config.optim.trainable is {trainable!r}, which is no regular expression "
+            f'({error}); give one, or all, head, or "last 2 blocks".'
+        ) from None
+    if not found:
+        raise UserError(
+            f"config.optim.trainable is {trainable!r}, which no parameter's name "
+            f"begins with, so that nothing would be trained; names are such as "
+            f"{', '.join(sorted(names)[:3])}."
+        )
+    return found
+
+
+def _is_head(name: str) -> bool:
+    return name.split("/")[0] in ("head", "distillation_head")
+
+
+def _after_block(names: list[str], count: int) -> frozenset[str]:
+    depth = num_blocks(names)
+    if not 1 <= count <= depth:
+        raise UserError(
+            f"config.optim.trainable asks for the last {count} blocks, but the model "
+            f"has {depth} blocks named block0, block1, ...; give 1 to {depth}, or a "
+            "regular expression."
+        )
+    return frozenset(name for name in names if layer_of(name, depth) > depth - count)
+
+
+def num_blocks(names: list[str]) -> int:
+    """The number of encoder blocks that parameters of these names have."""
+    blocks = {found[0] for name in names if (found := re.match(r"block\d+/", name))}
+    return len(blocks)
+
+
+def layer_of(name: str, depth: int) -> int:
+    """0 for what comes before the blocks of a ViT, 1 to `depth` for them, then more."""
+    if block := re.match(r"block(\d+)/", name):
+        return 1 + int(block[1])
+    after = ("final_norm/", "pool/", "head/", "distillation_head/")
+    return depth + 1 if name.startswith(after) else 0
+
+
+def split(params: Any, names: frozenset[str] | None) -> tuple[Any, Any]:
+    """(the parameters of these names, all others), each a tree of its own.
+
+    With `names` None, all of them.
+    """
+    if names is None:
+        return params, {}
+    flat = traverse_util.flatten_dict(params, sep="/")
+    inside = {name: leaf for name, leaf in flat.items() if name in names}
+    outside = {name: leaf for name, leaf in flat.items() if name not in names}
+    return (
+        traverse_util.unflatten_dict(inside, sep="/"),
+        traverse_util.unflatten_dict(outside, sep="/"),
+    )
+
+
+def merge(inside: Any, outside: Any) -> Any:
+    """The tree that `split` divided."""
+    if not outside:
+        return inside
+    both = traverse_util.flatten_dict(inside) | traverse_util.flatten_dict(outside)
+    return traverse_util.unflatten_dict(both)
+
+
+def frozen_norms(batch_stats: Any, frozen: Any) -> Any:
+    """The collection "frozen" for the BatchNorms whose parameters are all frozen.
+
+    Args:
+      batch_stats: statistics of all BatchNorms.
+      frozen: the parameters that are not trained.
+
+    Returns:
+      {} where there is none, else a tree with a leaf "statistics" at the path of each,
+      see `models.batch_norm.BatchNorm`.
+    """
+    paths = {path[:-1] for path in traverse_util.flatten_dict(batch_stats)}
+    fixed = {path[:-1] for path in traverse_util.flatten_dict(frozen)}
+    marks = {(*path, "statistics"): jnp.zeros(()) for path in paths & fixed}
+    return traverse_util.unflatten_dict(marks)
+
+
+def scale_by_layer(decay: float) -> optax.GradientTransformation:
+    """Scales the update of each layer by `decay` to the power of its distance from the
+    head (Clark et al., 2020, "ELECTRA"; Bao et al., 2022, "BEiT").
+
+    A head has the factor 1, the last block `decay`, and the embedding of the patches
+    `decay` to the power of the number of blocks + 1.
+    """
+
+    def scale(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        flat = traverse_util.flatten_dict(updates, sep="/")
+        blocks = [int(found[1]) for n in flat if (found := re.match(r"block(\d+)/", n))]
+        depth = max(blocks, default=-1) + 1
+        scaled = {
+            name: leaf * decay ** (depth + 1 - layer_of(name, depth))
+            for name, leaf in flat.items()
+        }
+        return traverse_util.unflatten_dict(scaled, sep="/"), state
+
+    return optax.GradientTransformation(lambda params: optax.EmptyState(), scale)
