@@ -62,6 +62,7 @@ def draw_architecture(
 ) -> None:
     """Draws the network of a config, or of a run, and prints where the files are."""
     name, config, image_shape, num_classes = choose_network(options, overrides, flags)
+    image_shape = augment.input_shape(image_shape, config.data.resize)
     # Shapes do not depend on the type of the numbers.
     model = models.make_model(
         config.model, num_classes=num_classes, image_shape=image_shape, dtype="float32"

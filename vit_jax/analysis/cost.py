@@ -49,7 +49,7 @@ def describe_cost(run: Run) -> dict[str, int]:
     """
     return {
         "num_params": models.count_params(run.variables["params"]),
-        "flops": 2 * models.count_macs(run.model, run.image_shape),
+        "flops": 2 * models.count_macs(run.model, run.input_shape),
     }
 
 

@@ -29,6 +29,23 @@ def normalize(
     return (images.astype(jnp.float32) / 255 - mean) / std
 
 
+def input_shape(
+    image_shape: tuple[int, int, int], side: int | None
+) -> tuple[int, int, int]:
+    """The shape of an image after `resize`."""
+    return (side, side, image_shape[-1]) if side else image_shape
+
+
+def resize(
+    images: Float32[Array, "*b h w c"], side: int | None
+) -> Float32[Array, "*b rows columns c"]:
+    """Images of `side` x `side` pixels, by cubic interpolation; unchanged for None."""
+    if not side:
+        return images
+    shape = (*images.shape[:-3], side, side, images.shape[-1])
+    return jax.image.resize(images, shape, "cubic", antialias=True)
+
+
 def smooth_labels(
     labels: Int[Array, "b"], *, num_classes: int, smoothing: float
 ) -> Float32[Array, "b {num_classes}"]:
@@ -105,6 +122,7 @@ def make_augment(
     std: Sequence[float],
     num_classes: int,
     mix_until_step: int,
+    side: int | None = None,
     seed: int | UInt32[Array, ""] = 0,
 ) -> Callable[..., tuple[Array, Array]]:
     """The augmentation that `config.augment` describes, a pure function.
@@ -115,6 +133,7 @@ def make_augment(
       std: of each channel, 0..1.
       num_classes: number of columns of the targets.
       mix_until_step: the first step without MixUp and CutMix.
+      side: in pixels, to which the augmented images are resized; None: no resize.
       seed: of the first view of each example under alternating flip.
 
     Returns:
@@ -144,13 +163,14 @@ def make_augment(
         step: Int32[Array, ""],
         epochs: Int32[Array, "b"],
         indices: Int32[Array, "b"],
-    ) -> tuple[Float32[Array, "b h w c"], Float32[Array, "b k"]]:
+    ) -> tuple[Float32[Array, "b rows columns c"], Float32[Array, "b k"]]:
         image_key, mix_key = jax.random.split(key)
         keys = jax.random.split(image_key, len(images))
         images = jax.vmap(augment_image)(keys, images, epochs, indices)
         targets = smooth_labels(labels, num_classes=num_classes, smoothing=smoothing)
-        if mixing is None:
-            return images, targets
-        return mixing(mix_key, images, targets, active=step < mix_until_step)
+        if mixing is not None:
+            active = step < mix_until_step
+            images, targets = mixing(mix_key, images, targets, active=active)
+        return resize(images, side), targets
 
     return augment

@@ -186,3 +186,15 @@ def integers(default: Sequence[int] | None, meaning: str) -> Field:
         return numbers
 
     return Field(default, meaning, "None or a list of whole numbers above 0", convert)
+
+
+def texts(default: Sequence[str], meaning: str) -> Field:
+    """A sequence of texts, which may be empty; a text alone is a sequence of one."""
+
+    def convert(value):
+        values = ((value,) if value else ()) if isinstance(value, str) else tuple(value)
+        if not all(isinstance(x, str) for x in values):
+            raise ValueError
+        return values
+
+    return Field(tuple(default), meaning, "a text or a list of texts", convert)

@@ -110,7 +110,10 @@ _VARIANT = {
         "plain, or jax.nn's attention by xla or cudnn, which has neither attention "
         "dropout nor LSA.",
     ),
-    "activation": _choice(("gelu", "relu"), "Activation of the MLP."),
+    "activation": _choice(
+        ("gelu", "gelu_tanh", "relu"),
+        "Activation of the MLP; gelu_tanh approximates GELU, as Google's weights do.",
+    ),
     "norm_eps": _number("Constant that LayerNorm adds to variances."),
 }
 

@@ -11,10 +11,12 @@ from vit_jax.config.fields import (
     duration,
     fraction,
     integer,
+    integers,
     number,
     numbers,
     switch,
     text,
+    texts,
 )
 from vit_jax.config.model_settings import MODEL_FIELDS
 
@@ -30,6 +32,19 @@ FIELDS: dict[str, Field] = {
         "Length of training in optimizer steps; replaces num_epochs unless None.",
         1,
         optional=True,
+    ),
+    "stages": Field(
+        (),
+        "Parts of the training, one after another: for each a mapping of the settings "
+        "that differ from the rest, such as num_epochs, optim.trainable or "
+        "schedule.name.",
+        "a list of mappings",
+        tuple,
+    ),
+    "linear_probe": switch(
+        False,
+        "Only the head is fitted, by logistic regression on the features of the "
+        "training images; no step is trained.",
     ),
     "log_every": duration("50 steps", "Interval between two training log lines."),
     "eval_every": duration(
@@ -101,6 +116,13 @@ FIELDS: dict[str, Field] = {
         1,
         optional=True,
     ),
+    "data.resize": integer(
+        None,
+        "Side in pixels to which images are resized on the device, after augmentation; "
+        "None: no resize.",
+        1,
+        optional=True,
+    ),
     "data.mean": numbers(
         None, "Mean of each channel, 0 to 1; None: that of the dataset."
     ),
@@ -111,9 +133,46 @@ FIELDS: dict[str, Field] = {
     ),
     **AUGMENT_FIELDS,
     **MODEL_FIELDS,
+    # ---- pretrained weights
+    "pretrained.path": text(
+        "",
+        "Weights to start from: a file of timm, DINO or Google, a folder of Hugging "
+        "Face, or a run folder; '': none.",
+    ),
+    "pretrained.head": choice(
+        ("fresh", "zero", "keep"),
+        "The classifier: newly initialised, all zero, or the weights' own.",
+    ),
+    "pretrained.positions": choice(
+        ("cubic_antialias", "cubic", "dino", "bilinear", "zoom", "origin"),
+        "How positions are resized to another grid; origin: as the code does that the "
+        "weights come from.",
+    ),
+    "pretrained.grid": integers(
+        None, "Rows and columns of the weights' positions, where they are not square."
+    ),
+    "pretrained.resize_patches": switch(
+        False, "The patch projection may be resized to another patch size (FlexiViT)."
+    ),
+    "pretrained.allow": texts(
+        (),
+        "Regular expressions of names that may be missing, extra or of another shape.",
+    ),
     # ---- optimizer
     "optim.name": choice(("adamw", "adam", "sgd", "muon"), "Optimizer."),
     "optim.learning_rate": number(1e-3, "Peak of the learning rate."),
+    "optim.trainable": text(
+        "all",
+        'Parameters that are trained: all, head, "last 2 blocks" (and what follows '
+        "them), or a regular expression that names begin with, such as block[0-3]/mlp.",
+    ),
+    "optim.layer_decay": number(
+        1.0,
+        "Factor of the learning rate from each layer of a ViT to the one before it; "
+        "the head has the full rate.",
+        0.0,
+        1.0,
+    ),
     "optim.b1": fraction(
         0.9, "Decay rate of Adam's first-moment estimate.", below_one=True
     ),

@@ -11,6 +11,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax.config.settings import FIELDS
+from vit_jax.config.stages import convert_stages, set_in_stage, stage_configs
 from vit_jax.errors import UserError, did_you_mean
 
 
@@ -37,6 +38,8 @@ def default_config() -> ConfigDict:
 
 def _convert(key: str, value: Any) -> Any:
     """The value of a setting in its proper type; `set_value` describes the errors."""
+    if key == "stages":
+        return convert_stages(value, _convert)
     if key not in FIELDS:
         raise UserError(
             f"There is no setting config.{key}{did_you_mean(key, FIELDS)}; "
@@ -53,10 +56,15 @@ def _convert(key: str, value: Any) -> Any:
 def set_value(config: ConfigDict, key: str, value: Any) -> None:
     """Sets the setting named "a.b" to `value`, converted to its proper type.
 
+    "stages.N.a.b" is the setting "a.b" of stage N.
+
     Raises:
       UserError: the key is unknown or the value not allowed; the message names the
         key, the value and what is allowed.
     """
+    if key.startswith("stages."):
+        value = set_in_stage(config.stages, key.removeprefix("stages."), value)
+        key = "stages"
     value = _convert(key, value)
     *groups, name = key.split(".")
     for group in groups:
@@ -93,6 +101,11 @@ def check_config(config: ConfigDict) -> None:
     """
     for key, value in flatten(config):
         _convert(key, value)
+    for stage in stage_configs(config):
+        _check_combinations(stage)
+
+
+def _check_combinations(config: ConfigDict) -> None:
     if config.optim.name == "adam" and config.optim.weight_decay:
         raise UserError(
             f"config.optim.weight_decay is {config.optim.weight_decay:g}, but adam has "

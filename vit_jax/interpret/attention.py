@@ -74,7 +74,7 @@ def read_attention(
     logits, weights, scores = forward_with_attention(
         run.variables, run.normalize(images), model
     )
-    height, width, _ = run.image_shape
+    height, width, _ = run.input_shape
     grid = (height // model.patch_size, width // model.patch_size)
     num_patches, first_patch = grid[0] * grid[1], int(model.pooling == "cls")
     readout = np.zeros((len(images), weights.shape[-1]), np.float32)

@@ -39,7 +39,7 @@ def position_similarity(
     params = run.variables["params"]
     if "positions" not in params:
         return None
-    grid = [side // run.model.patch_size for side in run.image_shape[:2]]
+    grid = [side // run.model.patch_size for side in run.input_shape[:2]]
     positions = np.asarray(params["positions"][0, -grid[0] * grid[1] :])
     lengths = np.linalg.norm(positions, axis=1, keepdims=True)
     positions = positions / np.maximum(lengths, 1e-12)

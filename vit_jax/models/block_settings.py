@@ -25,7 +25,7 @@ class BlockSettings:
         Anything but "plain" excludes `local_attention` and `attention_dropout`.
       norm_position: "pre", x + f(norm(x)) (Dosovitskiy et al., 2021), or "post",
         norm(x + f(x)) (Vaswani et al., 2017, and PyTorch's default).
-      activation: of the MLP: "gelu" or "relu".
+      activation: of the MLP: "gelu", "gelu_tanh" or "relu".
       layer_scale: initial value of a learned factor of each channel of a sublayer's
         output (Touvron et al., 2021, "Going deeper with Image Transformers"); 0: no
         factor.

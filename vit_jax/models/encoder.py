@@ -41,7 +41,12 @@ def _gelu_and_slope(x):
     return (wide * phi).astype(x.dtype), (phi + wide * density).astype(x.dtype)
 
 
-ACTIVATIONS: dict[str, Callable] = {"gelu": gelu, "relu": nn.relu}
+# Google's ViTs were trained with the approximation by a hyperbolic tangent.
+ACTIVATIONS: dict[str, Callable] = {
+    "gelu": gelu,
+    "gelu_tanh": functools.partial(nn.gelu, approximate=True),
+    "relu": nn.relu,
+}
 
 
 class Mlp(nn.Module):

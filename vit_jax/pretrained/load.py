@@ -36,11 +36,11 @@ def load_pretrained(
     grid: tuple[int, int] | None = None,
     allow: tuple[str, ...] = (),
 ) -> tuple[dict[str, Any], Report]:
-    """The parameters of a ViT, taken from pretrained weights and fitted to its images.
+    """The parameters of a model, from pretrained weights fitted to it and its images.
 
     Args:
       source: a file or folder that `read_weights` reads, or what it returned.
-      model: a ViT of the same sizes.
+      model: a ViT of the same sizes; for weights of this package, also a ResNet.
       image_shape: of the images that the model will see, [height, width, channels].
         Kernels for RGB are summed over the channels for grey images.
       key: for what is newly initialised.
@@ -60,22 +60,23 @@ def load_pretrained(
     Raises:
       UserError: the file cannot be read, or does not fit the model.
     """
-    _check_options(model, head, resize)
     weights = source if isinstance(source, Weights) else read_weights(source)
+    _check_options(model, weights, head, resize)
     renamed = rename(weights)
     for name, array in renamed.tensors.items():
         renamed.tensors[name] = np.asarray(array, np.float32)
     report = _start_report(weights, renamed, model)
     shapes = _parameter_shapes(model, image_shape)
-    fit_tokens(
-        renamed,
-        report,
-        shapes=shapes,
-        old_grid=grid or weights.metadata.get("grid"),
-        new_grid=tuple(n // model.patch_size for n in image_shape[:2]),
-        rule=_rule(resize, renamed.layout),
-    )
-    _fit_stem(renamed, report, shapes, resize_patches)
+    if isinstance(model, ViT):
+        fit_tokens(
+            renamed,
+            report,
+            shapes=shapes,
+            old_grid=grid or weights.metadata.get("grid"),
+            new_grid=tuple(n // model.patch_size for n in image_shape[:2]),
+            rule=_rule(resize, renamed.layout),
+        )
+        _fit_stem(renamed, report, shapes, resize_patches)
     _fit_head(renamed, report, shapes, head)
     params = match_parameters(renamed, report, shapes, allow)
     if any(name not in params for name in shapes):
@@ -102,11 +103,12 @@ def _rule(resize: str, layout: str) -> str:
     return LAYOUTS[layout].resize if layout in LAYOUTS else "cubic_antialias"
 
 
-def _check_options(model: nn.Module, head: str, resize: str) -> None:
-    if not isinstance(model, ViT):
+def _check_options(model: nn.Module, weights: Weights, head: str, resize: str) -> None:
+    if not isinstance(model, ViT) and weights.format != "vit_jax":
         raise UserError(
-            f"Pretrained weights are read for ViTs, but the model is a "
-            f"{type(model).__name__}; set config.model.name to a ViT."
+            f"The weights file {weights.path} is read for ViTs, but the model is a "
+            f"{type(model).__name__}; set config.model.name to a ViT, or give a run "
+            "folder."
         )
     for name, value, known in (
         ("head", head, HEADS),

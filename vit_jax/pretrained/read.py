@@ -86,15 +86,15 @@ def read_weights(path: str | os.PathLike) -> Weights:
 
 
 def weights_from_params(
-    params: Mapping[str, Any], path: str, sha256: str, grid: tuple[int, int]
+    params: Mapping[str, Any], path: str, sha256: str, grid: tuple[int, int] | None
 ) -> Weights:
-    """A ViT's parameters of this package as pretrained weights.
+    """Parameters of a model of this package as pretrained weights.
 
     Args:
       params: as `model.init` returns them.
       path: where they come from, for messages and the report.
       sha256: of what they were read from.
-      grid: rows and columns of the patches.
+      grid: rows and columns of a ViT's patches.
     """
     flat = traverse_util.flatten_dict(params, sep="/")
     tensors = {name: np.asarray(x) for name, x in flat.items()}

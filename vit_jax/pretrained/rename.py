@@ -100,6 +100,9 @@ def _add(
     renamed: Renamed, layout: Layout | None, prefix: str, source: str, array: np.ndarray
 ) -> None:
     target: str | None = source
+    if layout is None and source.startswith("decoder"):
+        renamed.dropped[source] = "the decoder of a masked autoencoder"
+        return
     if layout:
         short = source.removeprefix(prefix)
         for pattern, reason in DROPPED.items():

@@ -220,6 +220,11 @@ class Checkpoints:
         state = jax.tree.unflatten(jax.tree.structure(target), leaves)
         return state, saved.custom_metadata["metadata"]
 
+    def metadata(self, which: Literal["latest", "best"] | int) -> dict[str, Any]:
+        """What `save` was given as metadata; chooses and raises as `restore` does."""
+        self.wait()
+        return self._saved(self._choose(which)).custom_metadata["metadata"]
+
     def _choose(self, which: str | int) -> int:
         damaged = [s for s in self._manager.all_steps() if s in self._damage]
         if damaged and which in ("best", *damaged):

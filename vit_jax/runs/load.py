@@ -18,6 +18,7 @@ from vit_jax.config import read_saved_config
 from vit_jax.data import batches
 from vit_jax.errors import UserError
 from vit_jax.models import backend
+from vit_jax.runs import manifest
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 
@@ -35,6 +36,7 @@ class Run:
       step: number of optimizer steps that led to `variables`.
       class_names: in the order of the labels.
       image_shape: height, width, channels.
+      sha256: of the manifest of the checkpoint that was loaded.
       temperature: divides the logits for calibrated probabilities (Guo et al., 2017,
         arXiv:1706.04599, section 4.2). `evaluate --report` fits it to this checkpoint
         on the validation split; before, it is 1.
@@ -47,15 +49,24 @@ class Run:
     step: int
     class_names: tuple[str, ...]
     image_shape: tuple[int, int, int]
+    sha256: str = ""
     temperature: float = 1.0
+
+    @property
+    def input_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of `normalize`'s result."""
+        return augment.input_shape(self.image_shape, self.config.data.resize)
 
     def normalize(
         self, images: UInt8[Array | np.ndarray, "*b h w c"]
-    ) -> Float[Array, "*b h w c"]:
-        """The model's input: (images / 255 - mean) / std with the run's statistics."""
-        return augment.normalize(
-            jnp.asarray(images), mean=self.config.data.mean, std=self.config.data.std
+    ) -> Float[Array, "*b rows columns c"]:
+        """The model's input: (images / 255 - mean) / std with the run's statistics,
+        resized where config.data.resize is set."""
+        data = self.config.data
+        normalized = augment.normalize(
+            jnp.asarray(images), mean=data.mean, std=data.std
         )
+        return augment.resize(normalized, data.resize)
 
     def check_images(self, images: UInt8[np.ndarray, "n h w c"]) -> None:
         """Checks the shape of images.
@@ -143,13 +154,14 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         checkpoint = int(checkpoint)
     dataset = folder.read("dataset")
     image_shape = tuple(dataset["image_shape"])
+    input_shape = augment.input_shape(image_shape, config.data.resize)
     model = models.make_model(
         config.model,
         num_classes=len(dataset["class_names"]),
-        image_shape=image_shape,
+        image_shape=input_shape,
         dtype=config.model.dtype,
     )
-    init = functools.partial(models.init_variables, model, image_shape=image_shape)
+    init = functools.partial(models.init_variables, model, image_shape=input_shape)
     variables = {"batch_stats": {}, **jax.eval_shape(init, jax.random.key(0))}
     # The part of a `TrainState` that evaluation needs, without the optimizer's state.
     averaged = config.optim.ema_decay > 0
@@ -162,6 +174,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     with Checkpoints(folder.checkpoints, read_only=True) as checkpoints:
         state, _ = checkpoints.restore(checkpoint, target, partial=True)
     step = int(state.pop("step"))
+    digest = manifest.digest(folder.checkpoints / str(step) / "state")
     results = folder.read_results()
     return Run(
         workdir=folder.path,
@@ -171,5 +184,6 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         step=step,
         class_names=tuple(dataset["class_names"]),
         image_shape=image_shape,
+        sha256=digest,
         temperature=_stored_temperature(results, step),
     )

@@ -33,6 +33,11 @@ def write_manifest(folder: pathlib.Path) -> None:
         os.fsync(file.fileno())
 
 
+def digest(folder: pathlib.Path) -> str:
+    """SHA-256 of the manifest of a checkpoint, and with it of every file there."""
+    return hashlib.sha256((folder / _NAME).read_bytes()).hexdigest()
+
+
 def verify(folder: pathlib.Path) -> None:
     """Compares the files below `folder` with its manifest.
 

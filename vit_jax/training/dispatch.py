@@ -79,14 +79,15 @@ def plan_dispatches(
     num_cuts = math.ceil(every / max_steps)
     cuts = [round(i * every / num_cuts) for i in range(num_cuts + 1)]
     step = first_step
-    while step < plan.total_steps:
-        next_cut = bisect.bisect_right(cuts, step % every)
-        size = cuts[next_cut] - step % every
+    while step < plan.last_step:
+        done = step - plan.first_step
+        next_cut = bisect.bisect_right(cuts, done % every)
+        size = cuts[next_cut] - done % every
         left = min(
-            plan.total_steps - step,
-            plan.checkpoint_every - step % plan.checkpoint_every,
+            plan.last_step - step,
+            plan.checkpoint_every - done % plan.checkpoint_every,
         )
-        if left < size or step % every != cuts[next_cut - 1]:
+        if left < size or done % every != cuts[next_cut - 1]:
             size = 1 << (min(left, size).bit_length() - 1)
         yield step, size
         step += size

@@ -16,16 +16,35 @@ from ml_collections import ConfigDict
 from vit_jax import augment, data, models
 from vit_jax.config import set_value
 from vit_jax.config.durations import to_steps
+from vit_jax.config.stages import stage_configs
 from vit_jax.errors import UserError
+from vit_jax.metrics import classification
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
-from vit_jax.training import objectives, optim, scoring, steps, train_state
+from vit_jax.parallel import processes
+from vit_jax.training import (
+    objectives,
+    optim,
+    scoring,
+    steps,
+    train_state,
+    trainable,
+)
 from vit_jax.training.train_state import TrainState
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The config's durations, in optimizer steps."""
+    """The durations of a stage, in optimizer steps.
+
+    Attributes:
+      steps_per_epoch: which need not be a whole number.
+      total_steps: length of the stage.
+      log_every, eval_every, checkpoint_every: counted from the stage's beginning.
+      mix_until, stop_after: steps of the stage before mixing ends, and before it may
+        stop early.
+      first_step: number of steps done before the stage.
+    """
 
     steps_per_epoch: float
     total_steps: int
@@ -34,10 +53,16 @@ class Plan:
     checkpoint_every: int
     mix_until: int
     stop_after: int
+    first_step: int = 0
+
+    @property
+    def last_step(self) -> int:
+        """Number of steps done after the stage, unless it stops early."""
+        return self.first_step + self.total_steps
 
 
-def make_plan(config: ConfigDict, num_examples: int) -> Plan:
-    """Converts a config's durations to steps; an epoch is `num_examples` images."""
+def make_plan(config: ConfigDict, num_examples: int, first_step: int = 0) -> Plan:
+    """Converts a stage's durations to steps; an epoch is `num_examples` images."""
     steps_per_epoch = num_examples / config.batch_size
     total_steps = config.num_steps or max(
         1, to_steps(config.num_epochs, steps_per_epoch=steps_per_epoch)
@@ -61,17 +86,21 @@ def make_plan(config: ConfigDict, num_examples: int) -> Plan:
         checkpoint_every=checkpoint_every,
         mix_until=convert(config.augment.mix_until),
         stop_after=convert(config.early_stopping.after),
+        first_step=first_step,
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-    """Everything that a config describes.
+    """Everything that a config describes, for one stage of the training.
 
     Attributes:
       config: complete, with the values that the model and the dataset give.
+      stage_config: the same with the settings of this stage, and without `stages`.
+      stage: its number, from 0.
       splits: "train", "test" and, where asked for, "val" and "subset_test".
       mesh: the devices.
+      trained: names of the parameters that this stage trains; None: all.
       num_microbatches: number of parts in which a batch is computed.
       root_key: the run's only random key.
       init_state: () -> the state before the first step, on the mesh.
@@ -82,16 +111,30 @@ class Experiment:
     """
 
     config: ConfigDict
+    stage_config: ConfigDict
+    stage: int
     splits: dict[str, data.Dataset]
     plan: Plan
     mesh: Mesh
     model: nn.Module
+    trained: frozenset[str] | None
     num_microbatches: int
     root_key: Array
     init_state: Callable[[], TrainState]
     teacher: Any
     train_step: Callable
     eval_step: Callable
+
+    def evaluate(self, variables: Any) -> dict[str, float]:
+        """{"accuracy", "loss"} on "val", the same on every process."""
+        logits, labels = self.score(variables, "val"), self.splits["val"].labels
+        # The hosts' CPUs may round differently, and all decide by these numbers.
+        return processes.broadcast_from_primary(
+            lambda: {
+                "accuracy": classification.accuracy(logits, labels),
+                "loss": classification.cross_entropy(logits, labels),
+            }
+        )
 
     def score(self, variables: Any, split: str) -> Float[np.ndarray, "n classes"]:
         """float32 logits of every image of a split."""
@@ -155,26 +198,37 @@ def _check_selection(config: ConfigDict, splits: dict[str, data.Dataset]) -> Non
             )
 
 
-def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Experiment:
+def make_experiment(
+    config: ConfigDict,
+    splits: dict[str, data.Dataset],
+    stage: int = 0,
+    first_step: int = 0,
+) -> Experiment:
     """Builds model, optimizer, augmentation and steps; compiles nothing.
+
+    Args:
+      stage: number of the stage to build.
+      first_step: number of steps done before it.
 
     Raises:
       UserError: settings that do not fit each other, the data or the devices.
     """
     train = splits["train"]
-    config = resolve_config(config, train)
-    image_shape, num_classes = train.images.shape[1:], len(train.class_names)
+    run_config = resolve_config(config, train)
+    config = stage_configs(run_config)[stage]
+    image_shape, num_classes = input_shape(config, train), len(train.class_names)
     mesh = meshes.make_mesh(config.num_devices)
     num_parts = mesh.size * config.optim.num_microbatches
     meshes.check_batch_size(config.batch_size, num_parts)
     _check_selection(config, splits)
-    plan = make_plan(config, len(train.images))
+    plan = make_plan(config, len(train.images), first_step)
     model = models.make_model(
         config.model,
         num_classes=num_classes,
         image_shape=image_shape,
         dtype=config.model.dtype,
     )
+    trained = _trained_names(config, model, image_shape)
     num_microbatches = _num_microbatches(config, model, image_shape)
     schedule = optim.make_schedule(
         config.schedule,
@@ -190,6 +244,7 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         optimizer=optimizer,
         image_shape=image_shape,
         use_ema=config.optim.ema_decay > 0,
+        trained=trained,
     )
     train_step = functools.partial(
         steps.train_step,
@@ -199,18 +254,22 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
             label_smoothing=config.augment.label_smoothing,
         ),
         optimizer=optimizer,
-        schedule=schedule,
+        schedule=lambda step: schedule(step - first_step),
         augment=make_augment(config, plan, num_classes, config.seed),
+        trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
         unroll=backend.unrolls_loops(),
     )
     return Experiment(
-        config=config,
+        config=run_config,
+        stage_config=config,
+        stage=stage,
         splits=splits,
         plan=plan,
         mesh=mesh,
         model=model,
+        trained=trained,
         num_microbatches=num_microbatches,
         root_key=root_key,
         init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
@@ -218,6 +277,45 @@ def make_experiment(config: ConfigDict, splits: dict[str, data.Dataset]) -> Expe
         train_step=train_step,
         eval_step=scoring.make_eval_step(config.data, model, mesh),
     )
+
+
+def next_stage(experiment: Experiment, first_step: int) -> Experiment:
+    """The experiment of the stage after that of `experiment`."""
+    built = make_experiment(
+        experiment.config, experiment.splits, experiment.stage + 1, first_step
+    )
+    # The evaluation is the same in every stage, and compiled already.
+    return dataclasses.replace(built, eval_step=experiment.eval_step)
+
+
+def input_shape(config: ConfigDict, train: data.Dataset) -> tuple[int, int, int]:
+    """[height, width, channels] of the images that the model sees."""
+    return augment.input_shape(train.images.shape[1:], config.data.resize)
+
+
+def _trained_names(
+    config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
+) -> frozenset[str] | None:
+    """The names of the parameters to train; None for all of them.
+
+    Raises:
+      UserError: config.optim.trainable names none, or there are no layers to decay the
+        learning rate by.
+    """
+    asked = config.optim
+    if asked.trainable == "all" and asked.layer_decay == 1:
+        return None
+    init = functools.partial(models.init_variables, model, image_shape=image_shape)
+    params = jax.eval_shape(init, jax.random.key(0))["params"]
+    names = trainable.trainable_names(params, "all")
+    if asked.layer_decay != 1 and not trainable.num_blocks(list(names)):
+        raise UserError(
+            f"config.optim.layer_decay is {asked.layer_decay:g}, but "
+            f"{config.model.name} has no blocks to decay the learning rate by; set it "
+            "to 1, or take a ViT."
+        )
+    trained = trainable.trainable_names(params, asked.trainable)
+    return None if trained == names else trained
 
 
 def make_augment(
@@ -233,7 +331,8 @@ def make_augment(
         mean=config.data.mean,
         std=config.data.std,
         num_classes=num_classes,
-        mix_until_step=plan.mix_until,
+        mix_until_step=plan.first_step + plan.mix_until,
+        side=config.data.resize,
         seed=seed,
     )
 

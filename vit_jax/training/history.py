@@ -13,11 +13,13 @@ class History:
 
     Attributes:
       evaluations: {"step", "accuracy", "loss"} of each evaluation on "val", in order.
+      stage_starts: number of steps done before each stage that has begun.
       train_seconds: see `TrainLog.seconds`.
       compile_seconds: wall-clock time of compiling the train steps, over all starts.
     """
 
     evaluations: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    stage_starts: list[int] = dataclasses.field(default_factory=lambda: [0])
     train_seconds: float = 0.0
     compile_seconds: float = 0.0
 
@@ -29,25 +31,34 @@ class History:
         return new > max(ranks, default=NEVER_BEST)
 
     @property
+    def stage(self) -> int:
+        """The number of the present stage, from 0."""
+        return len(self.stage_starts) - 1
+
+    @property
     def last_evaluated_step(self) -> int:
         """Optimizer steps before the newest evaluation; -1 where there is none."""
         return int(self.evaluations[-1]["step"]) if self.evaluations else -1
 
+    def _of_this_stage(self, name: str) -> list[float]:
+        start = self.stage_starts[-1]
+        return [e[name] for e in self.evaluations if e["step"] > start]
+
     def lr_scale(self, config_schedule: Any) -> float:
-        """The factor of the learning rate after the evaluations so far."""
+        """The factor of the learning rate after the evaluations of this stage."""
         if config_schedule.name != "plateau":
             return 1.0
         return optim.plateau_scale(
-            [evaluation["loss"] for evaluation in self.evaluations],
+            self._of_this_stage("loss"),
             factor=config_schedule.plateau_factor,
             patience=config_schedule.plateau_patience,
             min_delta=config_schedule.plateau_min_delta,
         )
 
     def should_stop(self, config_early_stopping: Any) -> bool:
-        """Whether the evaluations so far end the training early."""
+        """Whether the evaluations of this stage end it early."""
         return optim.should_stop(
-            [evaluation["accuracy"] for evaluation in self.evaluations],
+            self._of_this_stage("accuracy"),
             patience=config_early_stopping.patience,
             target=config_early_stopping.target,
         )

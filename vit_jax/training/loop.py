@@ -8,9 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from vit_jax.metrics import classification
 from vit_jax.parallel import mesh as meshes
-from vit_jax.parallel import processes
 from vit_jax.parallel.signals import Interrupted, StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
@@ -24,14 +22,14 @@ from vit_jax.training.train_state import TrainState
 
 
 def is_finished(experiment: Experiment, history: History, step: int) -> bool:
-    """Whether `step` is the last, by the run's length or by early stopping."""
-    plan, rule = experiment.plan, experiment.config.early_stopping
-    may_stop = history.last_evaluated_step >= max(0, plan.stop_after)
-    return step >= plan.total_steps or (may_stop and history.should_stop(rule))
+    """Whether `step` is the stage's last, by its length or by early stopping."""
+    plan, rule = experiment.plan, experiment.stage_config.early_stopping
+    may_stop = history.last_evaluated_step >= plan.first_step + plan.stop_after
+    return step >= plan.last_step or (may_stop and history.should_stop(rule))
 
 
 class Loop:
-    """Training from a state to the last step, with evaluations and checkpoints."""
+    """One stage, from a state to its last step, with evaluations and checkpoints."""
 
     def __init__(
         self,
@@ -47,7 +45,7 @@ class Loop:
         self._checkpoints, self._program = checkpoints, program
         self._history = history
         config, plan = experiment.config, experiment.plan
-        self._progress = Progress(plan.total_steps, self._step)
+        self._progress = Progress(plan.last_step, self._step)
         write_scalars = None
         if config.tensorboard:
             write_scalars = tensorboard_writer(str(folder.path / "tensorboard"))
@@ -61,7 +59,7 @@ class Loop:
         )
 
     def run(self, signals: StopSignals, profiler: Profiler | None) -> None:
-        """Trains to the last step; `state` is then its state, evaluated and saved.
+        """Trains to the stage's last step; `state` is then evaluated and saved.
 
         Raises:
           Interrupted: the process received a signal; the state is saved.
@@ -90,14 +88,15 @@ class Loop:
                 )
                 before, self._step = self._step, self._step + size
                 log.add(self._step, metrics)
-                passed = self._step // plan.log_every - before // plan.log_every
+                done, before = self._step - plan.first_step, before - plan.first_step
+                passed = done // plan.log_every - before // plan.log_every
                 if interval_ended := passed > 0:
                     log.end_interval()
-                is_last = self._step == plan.total_steps
+                is_last = self._step == plan.last_step
                 evaluates = "val" in experiment.splits and (
-                    is_last or self._step % plan.eval_every == 0
+                    is_last or done % plan.eval_every == 0
                 )
-                saves = is_last or self._step % plan.checkpoint_every == 0
+                saves = is_last or done % plan.checkpoint_every == 0
                 if not evaluates and not saves:
                     continue
                 # A loss that is not finite ends the run here, before a checkpoint.
@@ -116,21 +115,13 @@ class Loop:
         self._checkpoints.wait()
 
     def _put_lr_scale(self) -> Array:
-        scale = self._history.lr_scale(self._experiment.config.schedule)
+        scale = self._history.lr_scale(self._experiment.stage_config.schedule)
         return meshes.put(np.float32(scale), meshes.replicated(self._experiment.mesh))
 
     def _evaluate_and_save(self) -> None:
         """Scores "val"; saves a checkpoint if it is the best, the last or due."""
         experiment, plan, step = self._experiment, self._experiment.plan, self._step
-        logits = experiment.score(self.state.variables, "val")
-        labels = experiment.splits["val"].labels
-        # The hosts' CPUs may round differently, and all decide by these numbers.
-        scores = processes.broadcast_from_primary(
-            lambda: {
-                "accuracy": classification.accuracy(logits, labels),
-                "loss": classification.cross_entropy(logits, labels),
-            }
-        )
+        scores = experiment.evaluate(self.state.variables)
         is_best = self._history.add_evaluation(step, scores)
         self._log.record(
             {"step": step, "split": "val", **scores, "seconds": self._log.seconds}
@@ -140,7 +131,8 @@ class Loop:
             f"{scores['accuracy']:.2%}, val loss {scores['loss']:.4f}"
         )
         is_last = is_finished(experiment, self._history, step)
-        if is_best or is_last or step % plan.checkpoint_every == 0:
+        done = step - plan.first_step
+        if is_best or is_last or done % plan.checkpoint_every == 0:
             self._save(**scores)
 
     def _save(self, accuracy: float | None = None, loss: float | None = None) -> None:

@@ -11,6 +11,7 @@ from optax.contrib import MuonDimensionNumbers
 
 from vit_jax.config.durations import to_steps
 from vit_jax.errors import UserError
+from vit_jax.training.trainable import scale_by_layer
 
 
 def make_schedule(
@@ -169,7 +170,8 @@ def _muon_labels(params: Any) -> Any:
 def make_optimizer(
     config_optim: Any, schedule: optax.Schedule
 ) -> optax.GradientTransformation:
-    """Gradient clipping by global norm, then the optimizer with its weight decay.
+    """Gradient clipping by global norm, then the optimizer with its weight decay, then
+    the factor of each layer, see `trainable.scale_by_layer`.
 
     The weight decay of adamw and muon is decoupled (Loshchilov & Hutter 2019): each
     step subtracts learning rate * `weight_decay` * parameter. sgd adds
@@ -200,6 +202,8 @@ def make_optimizer(
         )
         # Not the AdamW inside optax's muon, which also decays biases and norms.
         core = optax.partition({"muon": muon, "adamw": adamw}, _muon_labels)
+    if c.layer_decay != 1:
+        core = optax.chain(core, scale_by_layer(c.layer_decay))
     if c.clip_norm:
         return optax.chain(optax.clip_by_global_norm(c.clip_norm), core)
     return core

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
-from jaxtyping import Float, UInt8
+from jaxtyping import Array, Float, UInt8
 from ml_collections import ConfigDict
 
 from vit_jax import augment, data
@@ -20,6 +20,15 @@ from vit_jax.parallel import mesh as meshes
 from vit_jax.training import steps
 
 
+def normalize(
+    images: UInt8[Array, "b h w c"], config_data: Any
+) -> Float[Array, "b rows columns c"]:
+    """The model's input, as `config.data` describes it."""
+    mean, std = config_data.mean, config_data.std
+    normalized = augment.normalize(images, mean=mean, std=std)
+    return augment.resize(normalized, config_data.resize)
+
+
 def make_eval_step(
     config_data: ConfigDict, model: nn.Module, mesh: Mesh
 ) -> Callable[[Any, Any], Any]:
@@ -28,11 +37,12 @@ def make_eval_step(
     The images are divided over the devices of the mesh, the logits are copied to all,
     and the variables keep the sharding that they have.
     """
-    normalize = functools.partial(
-        augment.normalize, mean=config_data.mean, std=config_data.std
-    )
     return backend.jit(
-        functools.partial(steps.eval_step, model=model, normalize=normalize),
+        functools.partial(
+            steps.eval_step,
+            model=model,
+            normalize=functools.partial(normalize, config_data=config_data),
+        ),
         in_shardings=(None, meshes.split_batch(mesh)),
         out_shardings=meshes.replicated(mesh),
     )

@@ -1,16 +1,16 @@
-"""A summary of a run that is printed before it starts."""
+"""Summaries of a run and of its stages that are printed before they start."""
 
-from vit_jax import models
+from vit_jax import augment, models
 from vit_jax.training.experiment import Experiment
 
 
 def summarize(experiment: Experiment, num_params: int) -> str:
     """What the run will do, for a person: device, data, model and schedule."""
-    config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
-    splits = experiment.splits
+    config, mesh, splits = experiment.config, experiment.mesh, experiment.splits
     image_shape = splits["train"].images.shape[1:]
+    seen = augment.input_shape(image_shape, config.data.resize)
     device = mesh.devices.flat[0]
-    gflops = 2e-9 * models.count_macs(experiment.model, image_shape)
+    gflops = 2e-9 * models.count_macs(experiment.model, seen)
     sizes = ", ".join(
         f"{name} {len(split.images):,}"
         for name, split in splits.items()
@@ -22,7 +22,8 @@ def summarize(experiment: Experiment, num_params: int) -> str:
         "nothing": "selects nothing: the last step is scored",
     }[config.data.select_on]
     shape = "x".join(map(str, image_shape))
-    epochs = plan.total_steps / plan.steps_per_epoch
+    if config.data.resize:
+        shape += f" (resized to {config.data.resize})"
     rows = {
         "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
         f"{config.model.dtype} computation",
@@ -30,8 +31,24 @@ def summarize(experiment: Experiment, num_params: int) -> str:
         f"{selected}",
         "model": f"{config.model.name}, {num_params:,} parameters, "
         f"{gflops:.3g} GFLOPs forward per image",
-        "schedule": f"{plan.total_steps:,} steps of {config.batch_size} images "
-        f"({epochs:.4g} epochs), {config.optim.name}, peak rate "
-        f"{config.optim.learning_rate:g}, {config.schedule.name}",
+        "schedule": describe_stage(experiment),
     }
+    if config.linear_probe:
+        rows["schedule"] = "linear probe: only the head is fitted, and no step trained"
     return "\n".join(f"{name:>9}  {text}" for name, text in rows.items())
+
+
+def describe_stage(experiment: Experiment) -> str:
+    """Length, optimizer, rate and trained part of a stage; its number if it has one."""
+    config, plan = experiment.stage_config, experiment.plan
+    epochs = plan.total_steps / plan.steps_per_epoch
+    text = (
+        f"{plan.total_steps:,} steps of {config.batch_size} images "
+        f"({epochs:.4g} epochs), {config.optim.name}, peak rate "
+        f"{config.optim.learning_rate:g}, {config.schedule.name}"
+    )
+    if config.optim.trainable != "all":
+        text += f"; only {config.optim.trainable} trained"
+    if count := len(experiment.config.stages):
+        text = f"stage {experiment.stage + 1} of {count}: {text}"
+    return text

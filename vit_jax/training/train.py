@@ -1,7 +1,9 @@
 """A whole run, from its config to its results."""
 
 import contextlib
+import dataclasses
 import os
+import time
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -13,13 +15,14 @@ from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import selected_checkpoint
-from vit_jax.training import dispatch, scoring
-from vit_jax.training.experiment import Experiment, make_experiment
+from vit_jax.training import dispatch, linear_probe, scoring, trainable
+from vit_jax.training.experiment import Experiment, make_experiment, next_stage
 from vit_jax.training.history import History
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say
-from vit_jax.training.summary import summarize
+from vit_jax.training.start import first_state, next_state, pretrained_variables
+from vit_jax.training.summary import describe_stage, summarize
 from vit_jax.training.train_state import TrainState
 
 
@@ -58,9 +61,7 @@ def train_and_evaluate(
 def _train_and_evaluate(
     config: ConfigDict, folder: RunFolder, resume_with_changes: bool, profile: bool
 ) -> dict[str, Any]:
-    experiment = processes.run_on_all(
-        lambda: make_experiment(config, data.load(config.data))
-    )
+    experiment = processes.run_on_all(lambda: _make_first(config))
     dataset = scoring.describe_dataset(experiment.splits)
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
@@ -70,7 +71,7 @@ def _train_and_evaluate(
     if profile and processes.is_primary():
         profiler = Profiler(folder.path / "profile")
     with StopSignals() as signals, Checkpoints(folder.checkpoints) as checkpoints:
-        state, history = _restore_or_init(experiment, checkpoints)
+        experiment, state, history = _restore_or_init(experiment, folder, checkpoints)
         # Restoring has checked that the state fits the settings.
         folder.start(experiment.config, dataset)
         say(summarize(experiment, models.count_params(state.params)))
@@ -78,25 +79,25 @@ def _train_and_evaluate(
             from clu import parameter_overview
 
             say(parameter_overview.get_parameter_overview(state.params))
-        if is_finished(experiment, history, int(state.step)):
-            results = processes.broadcast_from_primary(
-                lambda: folder.read("results") if folder.has("results") else {}
-            )
+        if _is_done(experiment, history, int(state.step)):
+            results = processes.broadcast_from_primary(folder.read_results)
             if results.get("num_steps") == int(state.step):
                 return results
         folder.forget_metrics_after(int(state.step))
         explained = dispatch.explain_out_of_memory(experiment.config)
         with explained, profiler or contextlib.nullcontext():
-            if not is_finished(experiment, history, int(state.step)):
-                program = dispatch.compile_training(experiment, state)
-                say(
-                    f"compiled in {program.compile_seconds:.1f} s, "
-                    f"{max(program.compiled)} step(s) a dispatch"
-                )
-                history.compile_seconds += program.compile_seconds
-                loop = Loop(experiment, folder, checkpoints, program, state, history)
-                loop.run(signals, profiler)
-                state = loop.state
+            if experiment.config.linear_probe:
+                state = _solve_probe(experiment, checkpoints, state, history)
+            while not experiment.config.linear_probe:
+                if not is_finished(experiment, history, int(state.step)):
+                    run = (experiment, folder, checkpoints, state, history)
+                    state = _train_stage(*run, signals, profiler)
+                if _is_last(experiment):
+                    break
+                experiment = next_stage(experiment, first_step=int(state.step))
+                history.stage_starts.append(int(state.step))
+                state = next_state(experiment, state)
+                say(describe_stage(experiment))
             results = _score_best(experiment, checkpoints, state, history)
     folder.write("results", results)
     if not processes.is_primary():
@@ -108,16 +109,86 @@ def _train_and_evaluate(
     return results
 
 
+def _make_first(config: ConfigDict) -> Experiment:
+    """The experiment of the first stage; those of the others are checked as well."""
+    experiment = make_experiment(config, data.load(config.data))
+    for stage in range(1, len(config.stages)):
+        make_experiment(experiment.config, experiment.splits, stage)
+    return experiment
+
+
+def _is_last(experiment: Experiment) -> bool:
+    return experiment.stage + 1 >= len(experiment.config.stages)
+
+
+def _is_done(experiment: Experiment, history: History, step: int) -> bool:
+    if experiment.config.linear_probe:
+        return history.train_seconds > 0
+    return _is_last(experiment) and is_finished(experiment, history, step)
+
+
 def _restore_or_init(
-    experiment: Experiment, checkpoints: Checkpoints
-) -> tuple[TrainState, History]:
-    """The newest saved state and its history, or the initial ones."""
-    state = experiment.init_state()
+    experiment: Experiment, folder: RunFolder, checkpoints: Checkpoints
+) -> tuple[Experiment, TrainState, History]:
+    """The newest saved state, its history and stage, or those of the beginning."""
     if checkpoints.latest_step is not None:
-        state, metadata = checkpoints.restore("latest", state)
+        history = History(**checkpoints.metadata("latest"))
+        for start in history.stage_starts[1:]:
+            experiment = next_stage(experiment, start)
+        state, _ = checkpoints.restore("latest", experiment.init_state())
         say(f"resuming from step {int(state.step)}")
-        return state, History(**metadata)
-    return state, History()
+        return experiment, state, history
+    variables = None
+    if experiment.config.pretrained.path:
+        variables, report = processes.run_on_all(
+            lambda: pretrained_variables(experiment)
+        )
+        folder.write("pretrained", dataclasses.asdict(report))
+        say(str(report))
+    return experiment, first_state(experiment, variables), History()
+
+
+def _train_stage(
+    experiment: Experiment,
+    folder: RunFolder,
+    checkpoints: Checkpoints,
+    state: TrainState,
+    history: History,
+    signals: StopSignals,
+    profiler: Profiler | None,
+) -> TrainState:
+    """Compiles the steps of a stage and trains to its end; returns the last state."""
+    program = dispatch.compile_training(experiment, state)
+    say(
+        f"compiled in {program.compile_seconds:.1f} s, "
+        f"{max(program.compiled)} step(s) a dispatch"
+    )
+    history.compile_seconds += program.compile_seconds
+    loop = Loop(experiment, folder, checkpoints, program, state, history)
+    loop.run(signals, profiler)
+    return loop.state
+
+
+def _solve_probe(
+    experiment: Experiment,
+    checkpoints: Checkpoints,
+    state: TrainState,
+    history: History,
+) -> TrainState:
+    """The state with a solved head, saved as the checkpoint of step 0."""
+    if history.train_seconds:
+        return state
+    start = time.monotonic()
+    state = linear_probe.solve_head(experiment, state)
+    history.train_seconds = time.monotonic() - start
+    scores = {"accuracy": None, "loss": None}
+    if "val" in experiment.splits:
+        scores = experiment.evaluate(state.variables)
+        history.add_evaluation(0, scores)
+    metadata = dataclasses.asdict(history)
+    checkpoints.save(0, state, metadata=metadata, **scores)
+    checkpoints.wait()
+    return state
 
 
 def _score_best(
@@ -132,22 +203,28 @@ def _score_best(
     split.
     """
     config, splits = experiment.config, experiment.splits
-    num_images = int(state.step) * config.batch_size
-    best, _ = checkpoints.restore(selected_checkpoint(config), state)
+    num_images = int(state.step) * config.batch_size or len(splits["train"])
+    # Without the optimizer's state, which differs from stage to stage.
+    kept = {"step": state.step, "params": state.params}
+    kept |= {"batch_stats": state.batch_stats, "ema": state.ema}
+    best, _ = checkpoints.restore(selected_checkpoint(config), kept, partial=True)
     device = experiment.mesh.devices.flat[0]
+    stages = _describe_stages(experiment, state, history)
     results = {
         "model": config.model.name,
         "num_params": models.count_params(state.params),
-        "num_trainable_params": models.count_params(state.params),
+        "num_trainable_params": stages[-1]["num_trainable_params"],
         "selected_on": config.data.select_on,
-        "best_step": int(best.step),
-        "best_epoch": round(int(best.step) / experiment.plan.steps_per_epoch, 4),
+        "best_step": int(best["step"]),
+        "best_epoch": round(int(best["step"]) / experiment.plan.steps_per_epoch, 4),
         "val": None,  # Replaced below where images are held out.
     }
     for name, split in splits.items():
         if name != "train":
-            logits = experiment.score(best.variables, name)
+            logits = experiment.score(best["ema"] or best, name)
             results[name] = scoring.describe_scores(logits, split)
+    if config.stages:
+        results["stages"] = stages
     return results | {
         "num_steps": int(state.step),
         "num_epochs": round(int(state.step) / experiment.plan.steps_per_epoch, 4),
@@ -158,3 +235,25 @@ def _score_best(
         "device": device.device_kind,
         "num_devices": experiment.mesh.size,
     }
+
+
+def _describe_stages(
+    experiment: Experiment, state: TrainState, history: History
+) -> list[dict[str, Any]]:
+    """For each stage its first and last step and number of trained parameters."""
+    config, splits, starts = experiment.config, experiment.splits, history.stage_starts
+    ends = [*starts[1:], int(state.step)]
+    described = []
+    for stage, (first, last) in enumerate(zip(starts, ends, strict=True)):
+        trained = make_experiment(config, splits, stage, first).trained
+        if config.linear_probe:
+            trained = trainable.trainable_names(state.params, "head")
+        part, _ = trainable.split(state.params, trained)
+        described.append(
+            {
+                "first_step": first,
+                "last_step": last,
+                "num_trainable_params": models.count_params(part),
+            }
+        )
+    return described

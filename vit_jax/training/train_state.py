@@ -10,7 +10,7 @@ from flax import linen as nn
 from jaxtyping import Array, Key
 
 from vit_jax import models
-from vit_jax.training import rng
+from vit_jax.training import rng, trainable
 
 
 @flax.struct.dataclass
@@ -49,8 +49,13 @@ def init_state(
     optimizer: optax.GradientTransformation,
     image_shape: tuple[int, int, int],
     use_ema: bool,
+    trained: frozenset[str] | None = None,
 ) -> TrainState:
-    """The state before the first step."""
+    """The state before the first step.
+
+    Args:
+      trained: names of the parameters that the optimizer has state for; None: all.
+    """
     key = rng.key_for(root_key, "init", 0)
     variables = models.init_variables(model, key, image_shape)
     variables = {"batch_stats": {}, **variables}
@@ -59,5 +64,5 @@ def init_state(
         **variables,
         # A copy, because a donated state must not hold one buffer twice.
         ema=jax.tree.map(jnp.copy, variables) if use_ema else None,
-        opt_state=optimizer.init(variables["params"]),
+        opt_state=optimizer.init(trainable.split(variables["params"], trained)[0]),
     )

@@ -1,0 +1,110 @@
+"""Stages: parts of one training, one after another, each with settings of its own.
+
+`config.stages` is a sequence of mappings. Each one names the settings in which its
+stage differs from the rest of the config, and must say how long the stage is:
+
+    config.stages = (
+        {"num_epochs": 10, "optim.trainable": "head", "optim.learning_rate": 3e-4},
+        {"num_epochs": 90, "optim.learning_rate": 3e-5},
+    )
+
+On the command line --config.stages.1.num_epochs=5 changes one of them. Without stages
+the whole training is one stage.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from vit_jax.errors import UserError, did_you_mean
+
+_LENGTHS = ("num_epochs", "num_steps")
+_GROUPS = ("augment", "early_stopping", "optim", "schedule")
+# The averages of a run go on from one stage to the next.
+_OF_THE_RUN = ("optim.ema_decay",)
+
+
+def convert_stages(
+    value: Any, convert: Callable[[str, Any], Any]
+) -> tuple[dict[str, Any], ...]:
+    """The stages with every value in the type of its setting.
+
+    Args:
+      value: what was assigned to `config.stages`.
+      convert: (key, value) -> the converted value, or a UserError.
+
+    Raises:
+      UserError: it is no sequence of mappings, or a key or value is refused.
+    """
+    is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
+    if not is_sequence or not all(isinstance(stage, Mapping) for stage in value):
+        raise UserError(
+            f"config.stages is {value!r}, but must be a list of mappings from settings "
+            'to values, such as [{"num_epochs": 10, "optim.trainable": "head"}].'
+        )
+    return tuple(
+        {key: _convert(i, key, one, convert) for key, one in stage.items()}
+        for i, stage in enumerate(value)
+    )
+
+
+def _convert(index: int, key: str, value: Any, convert: Callable) -> Any:
+    group = str(key).partition(".")[0]
+    if (key not in _LENGTHS and group not in _GROUPS) or key in _OF_THE_RUN:
+        raise UserError(
+            f"config.stages.{index} sets {key}{did_you_mean(str(key), _GROUPS)}, which "
+            f"holds for a whole run; a stage may set {', '.join(_LENGTHS)} and the "
+            f"groups {', '.join(_GROUPS)} (without {', '.join(_OF_THE_RUN)})."
+        )
+    return convert(key, value)
+
+
+def set_in_stage(
+    stages: Sequence[Mapping[str, Any]], key: str, value: Any
+) -> list[dict[str, Any]]:
+    """The stages with one setting of one of them changed.
+
+    Args:
+      key: "N.SETTING", with N from 0.
+
+    Raises:
+      UserError: there is no such stage.
+    """
+    index, _, name = key.partition(".")
+    if not index.isdecimal() or int(index) >= len(stages) or not name:
+        known = ", ".join(f"config.stages.{i}" for i in range(len(stages)))
+        raise UserError(
+            f"There is no config.stages.{key}; this config has "
+            f"{known or 'no stages'}, and a setting's name follows the number."
+        )
+    changed = [dict(stage) for stage in stages]
+    changed[int(index)][name] = value
+    return changed
+
+
+def stage_configs(config: ConfigDict) -> list[ConfigDict]:
+    """The complete settings of each stage, at least one; none of them has `stages`.
+
+    Raises:
+      UserError: a stage does not say how long it is.
+    """
+    configs = []
+    for index, stage in enumerate(config.stages or ({},)):
+        own = config.copy_and_resolve_references()
+        own.stages = ()
+        if config.stages:
+            if not any(stage.get(name) for name in _LENGTHS):
+                raise UserError(
+                    f"config.stages.{index} sets neither num_epochs nor num_steps, but "
+                    "every stage needs a length; give it one of them."
+                )
+            own.num_steps = None
+        for key, value in stage.items():
+            *groups, name = key.split(".")
+            node = own
+            for group in groups:
+                node = node[group]
+            node[name] = value
+        configs.append(own)
+    return configs

@@ -1,0 +1,132 @@
+"""A linear probe: the head alone, solved on the features of a frozen model."""
+
+import dataclasses
+import functools
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+from jaxtyping import Array, Float, Int, UInt8
+
+from vit_jax.metrics import classification
+from vit_jax.models import backend
+from vit_jax.parallel import mesh as meshes
+from vit_jax.training import scoring
+from vit_jax.training.experiment import Experiment
+from vit_jax.training.train_state import TrainState
+
+# Inverse strengths of the L2 penalty that are tried on the validation split.
+_STRENGTHS = tuple(10.0**n for n in range(-4, 3))
+# Without a validation split there is nothing to choose by.
+_DEFAULT_STRENGTH = 0.1
+_MAX_ITERATIONS = 500
+
+
+def solve_head(experiment: Experiment, state: TrainState) -> TrainState:
+    """The state with a head that is fitted to the training images as they are.
+
+    The head is a multinomial logistic regression on the standardised features, which
+    L-BFGS solves to convergence (scikit-learn). Its penalty is the one with the lowest
+    validation loss. The other parameters do not change.
+    """
+    splits = {
+        name: (_features(experiment, state, split.images), split.labels)
+        for name, split in experiment.splits.items()
+        if name in ("train", "val")
+    }
+    kernel, bias = fit_logistic(splits, len(experiment.splits["train"].class_names))
+    head = {"kernel": kernel, "bias": bias}
+    fitted = {
+        name: jax.device_put(head[name].astype(np.float32), leaf.sharding)
+        for name, leaf in state.params["head"].items()
+    }
+    params = state.params | {"head": fitted}
+    ema = state.ema
+    if ema is not None:
+        copied = jax.tree.map(jnp.copy, fitted)
+        ema = ema | {"params": ema["params"] | {"head": copied}}
+    return dataclasses.replace(state, params=params, ema=ema)
+
+
+def fit_logistic(
+    splits: dict[str, tuple[Float[np.ndarray, "n width"], Int[np.ndarray, " n"]]],
+    num_classes: int,
+) -> tuple[Float[np.ndarray, "width classes"], Float[np.ndarray, " classes"]]:
+    """Kernel and bias of a logistic regression on the "train" features.
+
+    Args:
+      splits: features and labels of "train" and perhaps "val", which chooses the
+        penalty.
+    """
+    features, labels = splits["train"]
+    center, scale = features.mean(0), features.std(0) + 1e-6
+    standardised = (features - center) / scale
+    strengths = _STRENGTHS if "val" in splits else (_DEFAULT_STRENGTH,)
+    judges, judge_labels = splits.get("val", splits["train"])
+    found = []
+    for strength in strengths:
+        weights, offset = _solve(standardised, labels, strength, num_classes)
+        kernel = weights / scale[:, None]
+        bias = offset - center @ kernel
+        logits = np.float32(judges @ kernel + bias)
+        loss = classification.cross_entropy(logits, judge_labels)
+        found.append((loss, kernel, bias))
+    _, kernel, bias = min(found, key=lambda solution: solution[0])
+    return kernel, bias
+
+
+def _solve(
+    features: np.ndarray, labels: np.ndarray, strength: float, num_classes: int
+) -> tuple[np.ndarray, np.ndarray]:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS)
+    with warnings.catch_warnings():
+        # A probe that stops at the limit is nearly solved, and scored all the same.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(features, labels)
+    kernel = np.zeros((features.shape[1], num_classes))
+    bias = np.full(num_classes, -np.inf)
+    if len(model.classes_) == 2:
+        model.coef_ = np.concatenate([-model.coef_, model.coef_]) / 2
+        model.intercept_ = np.concatenate([-model.intercept_, model.intercept_]) / 2
+    kernel[:, model.classes_], bias[model.classes_] = model.coef_.T, model.intercept_
+    # A class without a training image has no finite solution; it is never predicted.
+    bias[np.isinf(bias)] = -1e4
+    return kernel, bias
+
+
+def _features(
+    experiment: Experiment, state: TrainState, images: Any
+) -> Float[np.ndarray, "n width"]:
+    """The head's input for each image, without augmentation or dropout."""
+    mesh, config = experiment.mesh, experiment.config
+    step = backend.jit(
+        functools.partial(_feature_step, experiment=experiment),
+        in_shardings=(None, meshes.split_batch(mesh)),
+        out_shardings=meshes.replicated(mesh),
+    )
+    batch_size = -(-config.eval_batch_size // mesh.size) * mesh.size
+    return scoring.score_split(
+        state.variables, images, eval_step=step, batch_size=batch_size, mesh=mesh
+    ).astype(np.float64)
+
+
+def _feature_step(
+    variables: dict[str, Any],
+    images: UInt8[Array, "b h w c"],
+    *,
+    experiment: Experiment,
+) -> Float[Array, "b width"]:
+    model: nn.Module = experiment.model
+    _, sown = model.apply(
+        variables,
+        scoring.normalize(images, experiment.config.data),
+        train=False,
+        mutable=["intermediates"],
+    )
+    return sown["intermediates"]["features"][0]

@@ -1,0 +1,114 @@
+"""The state in which a run, or the next stage of a run, starts."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from vit_jax import models
+from vit_jax.errors import UserError
+from vit_jax.pretrained import Report, Weights, load_pretrained, weights_from_params
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import Run, load_run
+from vit_jax.training import rng
+from vit_jax.training.experiment import Experiment, input_shape
+from vit_jax.training.train_state import TrainState
+
+
+def first_state(
+    experiment: Experiment, variables: dict[str, Any] | None = None
+) -> TrainState:
+    """The state before the first step of a run.
+
+    Args:
+      variables: what to start from in place of the initial values, as
+        `pretrained_variables` gives them.
+    """
+    state = experiment.init_state()
+    if variables is None:
+        return state
+    return _with_variables(state, variables)
+
+
+def next_state(experiment: Experiment, state: TrainState) -> TrainState:
+    """The state before a stage's first step, from the last state of the one before.
+
+    The optimizer starts anew. Parameters, statistics and averages go on.
+    """
+    new = experiment.init_state()
+    return dataclasses.replace(
+        new,
+        step=state.step,
+        params=state.params,
+        batch_stats=state.batch_stats,
+        ema=state.ema,
+    )
+
+
+def _with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
+
+    def place(new: Any, old: Any) -> Any:
+        return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), new, old)
+
+    params = place(variables["params"], state.params)
+    batch_stats = place(variables["batch_stats"], state.batch_stats)
+    ema = state.ema
+    if ema is not None:
+        # A copy, because a donated state must not hold one buffer twice.
+        ema = jax.tree.map(jnp.copy, {"params": params, "batch_stats": batch_stats})
+    return dataclasses.replace(state, params=params, batch_stats=batch_stats, ema=ema)
+
+
+def pretrained_variables(experiment: Experiment) -> tuple[dict[str, Any], Report]:
+    """What `config.pretrained` describes: host arrays, and what became of each tensor.
+
+    Raises:
+      UserError: the weights cannot be read, or do not fit the model.
+    """
+    asked, model = experiment.config.pretrained, experiment.model
+    image_shape = input_shape(experiment.config, experiment.splits["train"])
+    key = rng.key_for(experiment.root_key, "init", 0)
+    own = _load_own_run(asked.path)
+    params, report = load_pretrained(
+        asked.path if own is None else _weights_of(own),
+        model,
+        image_shape,
+        key,
+        head=asked.head,
+        resize=asked.positions,
+        resize_patches=asked.resize_patches,
+        grid=asked.grid,
+        allow=asked.allow,
+    )
+    stats = models.init_variables(model, key, image_shape).get("batch_stats", {})
+    if own is not None and stats:
+        stats = _fitting_statistics(own, stats)
+    return {"params": params, "batch_stats": stats}, report
+
+
+def _load_own_run(path: str) -> Run | None:
+    """The run whose folder `path` is; None where it is no run folder."""
+    folder = RunFolder(path)
+    if not (folder.has("dataset") and folder.checkpoints.is_dir()):
+        return None
+    return load_run(path)
+
+
+def _weights_of(run: Run) -> Weights:
+    patch_size, (height, width, _) = run.config.model.patch_size, run.input_shape
+    grid = (height // patch_size, width // patch_size) if patch_size else None
+    return weights_from_params(
+        run.variables["params"], str(run.workdir), run.sha256, grid
+    )
+
+
+def _fitting_statistics(run: Run, stats: Any) -> Any:
+    """The statistics of the run's BatchNorms, which must fit the model's."""
+    found = run.variables["batch_stats"]
+    if jax.tree.map(jnp.shape, found) != jax.tree.map(jnp.shape, stats):
+        raise UserError(
+            f"The BatchNorms of the run {run.workdir} are others than the model's; set "
+            "config.model to that run's settings."
+        )
+    return found
