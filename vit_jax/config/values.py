@@ -101,6 +101,11 @@ def check_config(config: ConfigDict) -> None:
     """
     for key, value in flatten(config):
         _convert(key, value)
+    if config.linear_probe and config.stages:
+        raise UserError(
+            "config.linear_probe is True, but config.stages has stages to train; switch "
+            "the first off or set config.stages=()."
+        )
     for stage in stage_configs(config):
         _check_combinations(stage)
 

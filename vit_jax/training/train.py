@@ -205,9 +205,8 @@ def _score_best(
     config, splits = experiment.config, experiment.splits
     num_images = int(state.step) * config.batch_size or len(splits["train"])
     # Without the optimizer's state, which differs from stage to stage.
-    kept = {"step": state.step, "params": state.params}
-    kept |= {"batch_stats": state.batch_stats, "ema": state.ema}
-    best, _ = checkpoints.restore(selected_checkpoint(config), kept, partial=True)
+    target = dataclasses.replace(state, opt_state=None)
+    best, _ = checkpoints.restore(selected_checkpoint(config), target, partial=True)
     device = experiment.mesh.devices.flat[0]
     stages = _describe_stages(experiment, state, history)
     results = {
@@ -215,13 +214,13 @@ def _score_best(
         "num_params": models.count_params(state.params),
         "num_trainable_params": stages[-1]["num_trainable_params"],
         "selected_on": config.data.select_on,
-        "best_step": int(best["step"]),
-        "best_epoch": round(int(best["step"]) / experiment.plan.steps_per_epoch, 4),
+        "best_step": int(best.step),
+        "best_epoch": round(int(best.step) / experiment.plan.steps_per_epoch, 4),
         "val": None,  # Replaced below where images are held out.
     }
     for name, split in splits.items():
         if name != "train":
-            logits = experiment.score(best["ema"] or best, name)
+            logits = experiment.score(best.variables, name)
             results[name] = scoring.describe_scores(logits, split)
     if config.stages:
         results["stages"] = stages

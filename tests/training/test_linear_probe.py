@@ -1,0 +1,59 @@
+import jax
+import numpy as np
+import pytest
+
+from vit_jax.errors import UserError
+from vit_jax.runs.load import load_run
+from vit_jax.training.linear_probe import fit_logistic
+from vit_jax.training.train import train_and_evaluate
+
+
+def test_the_head_is_the_logistic_regression_of_the_features():
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 200)
+    features = rng.normal(labels[:, None] * [1.0, -0.5, 0.0, 2.0], 1.0) * 3 + 5
+    kernel, bias = fit_logistic({"train": (features, labels)}, 3)
+    scaled = (features - features.mean(0)) / (features.std(0) + 1e-6)
+    model = LogisticRegression(C=0.1, max_iter=500).fit(scaled, labels)
+    logits = features @ kernel + bias
+    probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    np.testing.assert_allclose(probabilities, model.predict_proba(scaled), atol=1e-4)
+
+
+def test_the_penalty_is_chosen_on_the_validation_split():
+    rng = np.random.default_rng(0)
+
+    def noise(n):  # features that say nothing of the label
+        return rng.normal(size=(n, 20)), rng.integers(0, 2, n)
+
+    kernel, _ = fit_logistic({"train": noise(40), "val": noise(1000)}, 2)
+    strong, _ = fit_logistic({"train": noise(40)}, 2)
+    assert np.abs(kernel).max() < 0.5 * np.abs(strong).max()
+
+
+def test_a_class_without_images_is_never_predicted():
+    features = np.array([[0.0], [1.0], [0.1], [0.9]])
+    kernel, bias = fit_logistic({"train": (features, np.array([0, 2, 0, 2]))}, 4)
+    assert set((features @ kernel + bias).argmax(1)) == {0, 2}
+
+
+def test_a_probe_of_a_run_changes_the_head_alone(tiny_config, tiny_run, tmp_path):
+    config = tiny_config(linear_probe=True, pretrained__path=str(tiny_run[0]))
+    results = train_and_evaluate(config, tmp_path)
+    assert results["test"]["accuracy"] > tiny_run[1]["test"]["accuracy"] + 0.2
+    assert results["num_steps"] == 0
+    assert results["num_trainable_params"] == 16 * 10 + 10
+    start, probe = (load_run(x).variables["params"] for x in (tiny_run[0], tmp_path))
+    for name in start:
+        same = jax.tree.map(np.array_equal, start[name], probe[name])
+        assert all(jax.tree.leaves(same)) == (name != "head")
+    assert train_and_evaluate(config, tmp_path) == results
+
+
+def test_a_probe_has_no_stages(tiny_config, tmp_path):
+    with pytest.raises(UserError, match="linear_probe"):
+        train_and_evaluate(
+            tiny_config(linear_probe=True, stages=[{"num_steps": 1}]), tmp_path
+        )

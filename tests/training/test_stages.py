@@ -1,0 +1,193 @@
+"""Runs in stages: what is frozen, where each stage starts, and exact resume."""
+
+import dataclasses
+import signal
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax import data
+from vit_jax.errors import UserError
+from vit_jax.parallel.signals import Interrupted
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import load_run
+from vit_jax.training import logs, objectives, steps, trainable
+from vit_jax.training.experiment import make_experiment
+from vit_jax.training.train import train_and_evaluate
+
+HEAD_THEN_ALL = (
+    {"num_steps": 3, "optim.trainable": "head", "schedule.name": "constant",
+     "schedule.warmup": "0 steps"},
+    {"num_steps": 3, "optim.layer_decay": 0.8, "augment.mixup_alpha": 0.5},
+)  # fmt: skip
+RESNET = {
+    "model__name": "resnet18", "model__width": 4, "model__patch_size": None,
+    "model__depth": None, "model__num_heads": None,
+}  # fmt: skip
+
+
+def initial(config):
+    built = make_experiment(config, data.load(config.data))
+    return jax.device_get(built.init_state())
+
+
+def differing(a, b):
+    """Names of the leaves whose bits differ."""
+    pairs = zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True)
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/")
+        for (path, x), y in pairs
+        if not np.array_equal(x, y)
+    }
+
+
+@pytest.fixture(scope="module")
+def staged(tiny_config, tmp_path_factory):
+    """(config, folder, results) of a finished run of two stages."""
+    config = tiny_config(
+        stages=HEAD_THEN_ALL, optim__ema_decay=0.9, model__dropout=0.1,
+        data__select_on="nothing", checkpoint_every="1 steps",
+    )  # fmt: skip
+    workdir = tmp_path_factory.mktemp("staged")
+    return config, workdir, train_and_evaluate(config, workdir)
+
+
+def test_the_first_stage_moves_the_head_alone(tiny_config, tmp_path):
+    config = tiny_config(stages=HEAD_THEN_ALL[:1], optim__ema_decay=0.9)
+    train_and_evaluate(config, tmp_path)
+    before, after = initial(config), load_run(tmp_path, "latest").variables
+    assert differing(before.params, after["params"]) == {"head/kernel", "head/bias"}
+
+
+def test_the_second_stage_goes_on_from_the_first(staged):
+    config, workdir, results = staged
+    assert results["num_steps"] == 6 and results["best_step"] == 6
+    head = 16 * 10 + 10
+    assert results["stages"] == [
+        {"first_step": 0, "last_step": 3, "num_trainable_params": head},
+        {"first_step": 3, "last_step": 6,
+         "num_trainable_params": results["num_params"]},
+    ]  # fmt: skip
+    before, after = initial(config), load_run(workdir, "latest").variables
+    assert "block0/mlp/out/kernel" in differing(before.params, after["params"])
+    rates = {r["step"]: r["learning_rate"] for r in RunFolder(workdir).read_metrics()
+             if r["split"] == "train"}  # fmt: skip
+    # The second schedule begins anew: a warm-up of two steps, at whose first the rate
+    # is zero.
+    assert rates[2] == rates[3] == pytest.approx(1e-3)
+    assert 0 < rates[5] <= 1e-3 and rates[6] < 1e-3
+
+
+def arm(monkeypatch, number):
+    """A real signal arrives during the next step."""
+    original, calls = logs.TrainLog.add, []
+
+    def add(*arguments):
+        if not calls:
+            signal.raise_signal(number)
+        calls.append(arguments)
+        original(*arguments)
+
+    monkeypatch.setattr(logs.TrainLog, "add", add)
+
+
+@pytest.mark.slow
+def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path, monkeypatch):
+    config, workdir, whole = staged
+    for step in range(1, 6):
+        with monkeypatch.context() as patch, pytest.raises(Interrupted) as interruption:
+            arm(patch, signal.SIGTERM)
+            train_and_evaluate(config, tmp_path)
+        assert interruption.value.step == step
+    pieces = train_and_evaluate(config, tmp_path)
+    for name in ("train_seconds", "images_per_second", "compile_seconds"):
+        assert pieces.pop(name) > 0
+        whole.pop(name)
+    assert whole == pieces
+    a, b = (load_run(folder, "latest").variables for folder in (workdir, tmp_path))
+    assert differing(a, b) == set()
+
+
+@pytest.mark.slow
+def test_frozen_norms_keep_their_statistics(tiny_config, tmp_path):
+    stages = [{"num_steps": 3, "optim.trainable": "stage4|head"}]
+    config = tiny_config(stages=stages, optim__ema_decay=0.9, **RESNET)
+    train_and_evaluate(config, tmp_path)
+    before, after = initial(config), load_run(tmp_path, "latest").variables
+    for old, new in (
+        (before.params, after["params"]),
+        (before.batch_stats, after["batch_stats"]),
+    ):
+        moved = {name.split("/")[0].split("_")[0] for name in differing(old, new)}
+        assert moved <= {"stage4", "head"} and "stage4" in moved
+
+
+def test_a_stage_may_end_early_and_the_next_begins(tiny_config, tmp_path):
+    stages = [
+        {"num_steps": 30, "optim.trainable": "head", "optim.learning_rate": 0.0,
+         "early_stopping.patience": 1},
+        {"num_steps": 2},
+    ]  # fmt: skip
+    config = tiny_config(stages=stages, eval_every="2 steps")
+    results = train_and_evaluate(config, tmp_path)
+    # Nothing is learned, so the second evaluation, at step 4, is no better.
+    assert [s["last_step"] for s in results["stages"]] == [4, 6]
+    assert train_and_evaluate(config, tmp_path) == results
+
+
+def test_a_later_stage_is_checked_before_the_first_is_trained(tiny_config, tmp_path):
+    stages = [{"num_steps": 1}, {"num_steps": 1, "optim.trainable": "haed"}]
+    with pytest.raises(UserError, match="nothing would be trained"):
+        train_and_evaluate(tiny_config(stages=stages), tmp_path)
+    assert RunFolder(tmp_path).read_metrics() == []
+
+
+def test_layers_of_a_resnet_have_no_order(tiny_config):
+    config = tiny_config(optim__layer_decay=0.5, **RESNET)
+    with pytest.raises(UserError, match="resnet18 has no blocks"):
+        make_experiment(config, data.load(config.data))
+
+
+def test_frozen_parts_cost_no_backward_pass(tiny_config):
+    """XLA counts the floating-point operations of the compiled gradients."""
+    config = tiny_config(model__depth=4, model__width=32)
+    built = make_experiment(config, data.load(config.data))
+    state = jax.eval_shape(built.init_state)
+    images = jax.ShapeDtypeStruct((16, 8, 8, 1), np.float32)
+    targets = jax.ShapeDtypeStruct((16, 10), np.float32)
+
+    def flops(part):
+        def gradients(state, images, targets, key):
+            return steps.mean_gradients(
+                state,
+                images,
+                targets,
+                key,
+                None,
+                objective=lambda *inputs: objectives.classification(
+                    *inputs, model=built.model
+                ),
+                trained=trainable.trainable_names(state.params, part),
+                num_microbatches=1,
+                unroll=False,
+            )
+
+        lowered = jax.jit(gradients).lower(state, images, targets, built.root_key)
+        return lowered.compile().cost_analysis()["flops"]
+
+    everything, half, head = map(flops, ("all", "last 2 blocks", "head"))
+    # A backward pass costs two forward passes.
+    assert head < 0.4 * everything
+    assert head < half < 0.75 * everything
+
+
+def test_the_state_of_the_optimizer_covers_what_is_trained(tiny_config):
+    config = tiny_config(stages=HEAD_THEN_ALL)
+    splits = data.load(config.data)
+    counts = []
+    for stage in range(2):
+        state = jax.eval_shape(make_experiment(config, splits, stage).init_state)
+        assert dataclasses.is_dataclass(state)
+        counts.append(sum(x.size for x in jax.tree.leaves(state.opt_state)))
+    assert counts[0] < 2 * 170 + 10 < counts[1]

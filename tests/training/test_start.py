@@ -1,0 +1,98 @@
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax import pretrained
+from vit_jax.errors import UserError
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import load_run
+from vit_jax.training.train import train_and_evaluate
+
+STILL = {"optim__learning_rate": 0.0, "num_steps": 1, "data__select_on": "nothing",
+         "data__validation": 0}  # fmt: skip
+
+
+def leaves(run, *without):
+    params = {k: v for k, v in run.variables["params"].items() if k not in without}
+    return jax.tree.leaves(params)
+
+
+def test_a_run_starts_from_another_run(tiny_config, tiny_run, tmp_path):
+    config = tiny_config(pretrained__path=str(tiny_run[0]), **STILL)
+    train_and_evaluate(config, tmp_path)
+    old, new = load_run(tiny_run[0]), load_run(tmp_path)
+    for a, b in zip(leaves(old, "head"), leaves(new, "head"), strict=True):
+        np.testing.assert_array_equal(a, b)
+    heads = (run.variables["params"]["head"]["kernel"] for run in (old, new))
+    assert not np.array_equal(*heads)
+    report = json.loads((tmp_path / "pretrained.json").read_text())
+    assert report["sha256"] == old.sha256 and len(report["sha256"]) == 64
+    assert "head/kernel" in report["new"] and "positions" in report["mapped"]
+
+
+@pytest.mark.slow
+def test_the_head_is_kept_and_positions_and_images_resized(
+    tiny_config, tiny_run, tmp_path
+):
+    config = tiny_config(
+        pretrained__path=str(tiny_run[0]), pretrained__head="keep", data__resize=16,
+        **STILL,
+    )  # fmt: skip
+    results = train_and_evaluate(config, tmp_path)
+    old, new = load_run(tiny_run[0]), load_run(tmp_path)
+    assert new.input_shape == (16, 16, 1)
+    assert new.variables["params"]["positions"].shape[1] == 1 + 16
+    for a, b in zip(leaves(old, "positions"), leaves(new, "positions"), strict=True):
+        np.testing.assert_array_equal(a, b)
+    images = np.zeros((2, 8, 8, 1), np.uint8)
+    assert new.normalize(images).shape == (2, 16, 16, 1)
+    assert results["test"]["num_examples"] == 359
+
+
+@pytest.mark.slow
+def test_a_resnet_starts_from_a_resnet(tiny_config, tmp_path):
+    resnet = {"model__name": "resnet18", "model__width": 4, "model__patch_size": None,
+              "model__depth": None, "model__num_heads": None}  # fmt: skip
+    train_and_evaluate(tiny_config(num_steps=2, **resnet), tmp_path / "a")
+    config = tiny_config(pretrained__path=str(tmp_path / "a"), **STILL, **resnet)
+    stages = [{"num_steps": 1, "optim.trainable": "head"}]
+    config.stages = stages
+    train_and_evaluate(config, tmp_path / "b")
+    old, new = (load_run(tmp_path / name) for name in "ab")
+    for a, b in zip(leaves(old, "head"), leaves(new, "head"), strict=True):
+        np.testing.assert_array_equal(a, b)
+    stats = (jax.tree.leaves(run.variables["batch_stats"]) for run in (old, new))
+    for a, b in zip(*stats, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.slow
+def test_weights_of_timms_names_go_out_and_in(tiny_config, tiny_run, tmp_path):
+    run, file = load_run(tiny_run[0]), tmp_path / "vit.safetensors"
+    params = run.variables["params"]
+    pretrained.save_timm(file, run.model, params, run.image_shape)
+    config = tiny_config(pretrained__path=str(file), pretrained__head="keep", **STILL)
+    train_and_evaluate(config, tmp_path / "run")
+    for a, b in zip(leaves(run), leaves(load_run(tmp_path / "run")), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"model__width": 32}, "does not fit the model"),
+        ({"model__name": "resnet18", "model__width": None, "model__depth": None,
+          "model__num_heads": None, "model__patch_size": None}, "does not fit"),
+        ({"pretrained__path": "nowhere.pth"}, "cannot be read"),
+        ({"pretrained__allow": ("[",)}, "regular expression"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_before_training(
+    tiny_config, tiny_run, tmp_path, changes, words
+):
+    settings = {"pretrained__path": str(tiny_run[0])} | changes
+    with pytest.raises(UserError, match=words):
+        train_and_evaluate(tiny_config(**settings), tmp_path)
+    assert RunFolder(tmp_path).read_metrics() == []
