@@ -34,6 +34,7 @@ def test_links_and_commands(page):
     for module in re.findall(r"python -m ((?:vit_jax|experiments)[\w.]*\w)", text):
         assert importlib.util.find_spec(module), module
     for key in re.findall(r"--config\.([a-z][\w.]*)=", text):
+        key = re.sub(r"^stages\.\d+\.", "", key)
         assert key in FIELDS or key == "group.name", key
     for config in re.findall(r"--config=(configs/[\w/.]+(?::\w+)?)", text):
         load_config_file(config)

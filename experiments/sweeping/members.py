@@ -157,6 +157,14 @@ def check_sweep(config: ConfigDict) -> None:
             f"config.data.select_on is {config.data.select_on}, but a sweep chooses on "
             "images held out; set it to val."
         )
+    alone = {"stages": config.stages, "linear_probe": config.linear_probe,
+             "pretrained.path": config.pretrained.path}  # fmt: skip
+    for key, value in alone.items():
+        if value:
+            raise UserError(
+                f"config.{key} is {value!r}, but a sweep trains its members in one "
+                "stage from initial values; leave it out, or train single runs."
+            )
     if config.schedule.name == "plateau":
         raise UserError(
             "config.schedule.name is plateau, whose rate follows one run's losses; "

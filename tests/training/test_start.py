@@ -11,7 +11,7 @@ from vit_jax.runs.load import load_run
 from vit_jax.training.train import train_and_evaluate
 
 STILL = {"optim__learning_rate": 0.0, "num_steps": 1, "data__select_on": "nothing",
-         "data__validation": 0}  # fmt: skip
+         "data__validation": 0, "schedule__warmup": "0 steps"}  # fmt: skip
 
 
 def leaves(run, *without):

@@ -103,8 +103,8 @@ def check_config(config: ConfigDict) -> None:
         _convert(key, value)
     if config.linear_probe and config.stages:
         raise UserError(
-            "config.linear_probe is True, but config.stages has stages to train; switch "
-            "the first off or set config.stages=()."
+            "config.linear_probe is True, but config.stages has stages to train; "
+            "switch the first off or set config.stages=()."
         )
     for stage in stage_configs(config):
         _check_combinations(stage)

@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from typing import Any
 
 import jax
@@ -62,6 +63,7 @@ def load_pretrained(
     """
     weights = source if isinstance(source, Weights) else read_weights(source)
     _check_options(model, weights, head, resize)
+    _check_patterns(allow)
     renamed = rename(weights)
     for name, array in renamed.tensors.items():
         renamed.tensors[name] = np.asarray(array, np.float32)
@@ -121,7 +123,18 @@ def _check_options(model: nn.Module, weights: Weights, head: str, resize: str) -
             )
 
 
-def _start_report(weights: Weights, renamed: Renamed, model: ViT) -> Report:
+def _check_patterns(allow: tuple[str, ...]) -> None:
+    for pattern in allow:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise UserError(
+                f"{pattern!r}, of the names that pretrained weights may miss, is no "
+                f"regular expression ({error}); correct it."
+            ) from None
+
+
+def _start_report(weights: Weights, renamed: Renamed, model: nn.Module) -> Report:
     settings = settings_of(renamed, weights.path)
     return Report(
         path=weights.path,
@@ -130,9 +143,9 @@ def _start_report(weights: Weights, renamed: Renamed, model: ViT) -> Report:
         layout=renamed.layout,
         settings=settings,
         differences={
-            name: (value, getattr(model, name))
+            name: (value, getattr(model, name, None))
             for name, value in settings.items()
-            if not _same(name, value, getattr(model, name))
+            if not _same(name, value, getattr(model, name, None))
         },
         dropped=dict(renamed.dropped),
     )
@@ -147,7 +160,7 @@ def _same(name: str, value: Any, ours: Any) -> bool:
 
 
 def _parameter_shapes(
-    model: ViT, image_shape: tuple[int, int, int]
+    model: nn.Module, image_shape: tuple[int, int, int]
 ) -> dict[str, tuple[int, ...]]:
     images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     variables = jax.eval_shape(model.init, jax.random.key(0), images)

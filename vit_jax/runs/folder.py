@@ -4,6 +4,7 @@ config.json        every setting, with what the model and dataset filled in
 dataset.json       class names, image shape, number of examples in each split
 environment.json   versions, devices and command of the last start, and earlier ones
 metrics.jsonl      one JSON object a line: {"step", "epoch", "split", "loss", ...}
+pretrained.json    where the run started from weights: what became of each tensor
 results.json       the selected checkpoint's scores
 checkpoints/       the best state and the two newest
 figures/           training curves and whatever else was drawn
