@@ -80,6 +80,26 @@ RECIPES = {
     "vit_192x12.py": (5_356_234, TINY | REGULARIZED),
     "vit_192x12.py:plain": (5_356_234, TINY | PLAIN),
     "vit_192x12.py:resnet18": (RESNET, TINY | REGULARIZED),
+    "vit_s8_finetune.py": (21_379_210, {
+        **CROPS, "seed": 42, "batch_size": 128, "augment.policy": "none",
+        "augment.mixup_alpha": 1.0, "augment.cutmix_alpha": 1.0,
+        "augment.mix_prob": 1.0, "augment.mix_switch_prob": 0.5,
+        "augment.label_smoothing": 0.1, "data.std": (0.2023, 0.1994, 0.2010),
+        "data.train_per_class": 2000, "data.val_per_class": 500,
+        "data.subset_test_per_class": 500, "data.split_seed": 42,
+        "data.select_on": "nothing", "optim.learning_rate": 3e-5,
+        "optim.weight_decay": 0.05, "optim.decay_all": True,
+        "schedule.name": "warmup_cosine", "schedule.update_every": "epoch",
+        "stages": (
+            {"num_epochs": 10.0, "optim.trainable": "head",
+             "optim.learning_rate": 3e-4, "schedule.name": "constant"},
+            {"num_epochs": 90.0, "early_stopping.patience": 8},
+        ),
+    }),
+    "vit_small_data.py": (494_506, {
+        "data.train_per_class": 2000, "data.val_per_class": 500,
+        "data.subset_test_per_class": 500, "data.split_seed": 42,
+    }),
     "vit_256x6.py": (VIT, {
         **CROPS, "num_epochs": 50.0, "batch_size": 128, "data.mean": (0.5,) * 3,
         "data.std": (0.5,) * 3, "optim.name": "adamw", "optim.learning_rate": 3e-4,
