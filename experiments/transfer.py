@@ -18,6 +18,7 @@ left (the same command goes on).
 """
 
 import argparse
+import dataclasses
 import json
 import shlex
 import time
@@ -118,8 +119,8 @@ def compare_with_scratch(
     for (arm, seed), mine in right.items():
         base = right.get(("scratch", seed))
         if arm != "scratch" and base is not None:
-            result = paired.mcnemar(mine, base)
-            tests.setdefault(arm, []).append({"seed": seed, **result})
+            result = dataclasses.asdict(paired.mcnemar(mine, base))
+            tests.setdefault(arm, []).append({"seed": seed} | result)
     return tests
 
 
