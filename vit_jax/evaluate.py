@@ -20,7 +20,7 @@ from vit_jax.analysis.evaluate import evaluate
 from vit_jax.analysis.run_data import add_data_flags, moved_settings
 from vit_jax.errors import UserError
 from vit_jax.parallel.commands import make_parser, run_command
-from vit_jax.runs.load import load_run
+from vit_jax.runs.load import load_classifier
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
         if getattr(options, name) and not options.report:
             raise UserError(f"--{name} is used in a report only; add --report.")
     evaluate(
-        load_run(options.workdir, options.checkpoint),
+        load_classifier(options.workdir, options.checkpoint),
         options.split,
         moved,
         with_report=options.report,

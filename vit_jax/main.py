@@ -65,8 +65,11 @@ def main(arguments: Sequence[str]) -> None:
         profile=options.profile,
     )
     test = results["test"]
+    score = f"reconstruction loss {test['loss']:.4f}"
+    if test["accuracy"] is not None:
+        score = f"accuracy {test['accuracy']:.2%}"
     say(
-        f"test accuracy {test['accuracy']:.2%} on {test['num_examples']:,} images "
+        f"test {score} on {test['num_examples']:,} images "
         f"(step {results['best_step']}, selected on {results['selected_on']}); "
         f"{results['train_seconds']:.1f} s of training; results in {options.workdir}"
     )

@@ -37,6 +37,10 @@ RESNET = {
     "schedule__name": "plateau", "schedule__plateau_patience": 1,
     "schedule__plateau_min_delta": 0.5, "eval_every": "1 steps", "num_steps": 4,
 }  # fmt: skip
+MASKED = {
+    "objective": "masked_autoencoding", "data__select_on": "nothing",
+    "model__dropout": 0.1, "optim__num_microbatches": 2, "eval_every": "2 steps",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -71,7 +75,9 @@ def assert_identical(a, b):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [VIT, RESNET], ids=["vit", "resnet"])
+@pytest.mark.parametrize(
+    "changes", [VIT, RESNET, MASKED], ids=["vit", "resnet", "masked autoencoder"]
+)
 def test_resume_at_every_step_is_exact(
     tiny_config, tmp_path, monkeypatch, interrupt_after_one_step, changes
 ):

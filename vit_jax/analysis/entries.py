@@ -16,7 +16,7 @@ from vit_jax.errors import UserError
 from vit_jax.metrics import classification, paired
 from vit_jax.metrics.epochs import EpochMeans
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
-from vit_jax.runs.load import load_run, stored_scores
+from vit_jax.runs.load import load_classifier, stored_scores
 from vit_jax.training import scoring
 
 
@@ -80,7 +80,7 @@ def load_entry(
     Raises:
       UserError: no run there, or its data cannot be read.
     """
-    run = load_run(workdir)
+    run = load_classifier(workdir)
     folder = RunFolder(workdir)
     config, splits = run_data.load_splits(run, moved)
     test = splits["test"]

@@ -25,7 +25,7 @@ from vit_jax.interpret import (
 )
 from vit_jax.models import ViT
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run, load_run
+from vit_jax.runs.load import Run, load_classifier
 
 Maps = dict[str, Float[np.ndarray, "n rows columns"]]
 Images = UInt8[np.ndarray, "n height width channels"]
@@ -202,7 +202,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
             f"--discard_ratio is {options.discard_ratio:g}, but must be at least 0 and "
             "below 1."
         )
-    run = load_run(options.workdir, options.checkpoint)
+    run = load_classifier(options.workdir, options.checkpoint)
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)

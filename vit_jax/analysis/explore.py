@@ -18,7 +18,7 @@ from vit_jax.figures import embedding, images, style
 from vit_jax.interpret.features import embed, pooled_features
 from vit_jax.metrics import distances, duplicates, pixels
 from vit_jax.runs.disks import make_folder
-from vit_jax.runs.load import load_run
+from vit_jax.runs.load import load_classifier
 
 Splits = Mapping[str, data.Dataset]
 
@@ -137,7 +137,8 @@ def draw_spaces(
     raw = dataset.images.reshape(len(dataset), -1).astype(np.float32) / 255
     spaces = {"raw pixels": raw}
     if run_folder:
-        spaces["features"] = pooled_features(load_run(run_folder), dataset.images)
+        run = load_classifier(run_folder)
+        spaces["features"] = pooled_features(run, dataset.images)
     summary, coordinates = {}, {}
     for name, features in spaces.items():
         plane = embed(features)

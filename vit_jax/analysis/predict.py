@@ -13,7 +13,7 @@ from vit_jax.figures import style
 from vit_jax.interpret import attention, gradcam, inputs
 from vit_jax.models import ViT
 from vit_jax.runs.disks import make_folder
-from vit_jax.runs.load import Run, load_run
+from vit_jax.runs.load import Run, load_classifier
 
 TOP = 3
 # Images per forward pass. The attention weights of a ViT with 256 tokens and 7 blocks
@@ -64,7 +64,7 @@ def predict(
     Returns:
       1 if a file was skipped, else 0.
     """
-    run = load_run(workdir, checkpoint)
+    run = load_classifier(workdir, checkpoint)
     wanted = inputs.find_images(paths)
     files, images = inputs.read_images(wanted, run.image_shape)
     if figures is not None:

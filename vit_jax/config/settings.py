@@ -65,6 +65,16 @@ FIELDS: dict[str, Field] = {
     ),
     "tensorboard": switch(False, "Metrics are also written as TensorBoard files."),
     "parameter_overview": switch(False, "A table of all parameters is printed first."),
+    "objective": choice(
+        ("classification", "masked_autoencoding"),
+        "What is learned: the classes; or, without labels, the pixels of hidden "
+        "patches (He et al., 2022), whose run a ViT can start from.",
+    ),
+    # ---- masked autoencoding
+    "mae.mask_ratio": fraction(0.75, "Fraction of an image's patches that is hidden."),
+    "mae.decoder_width": integer(96, "Width of the decoder's tokens.", 4),
+    "mae.decoder_depth": integer(2, "Number of the decoder's blocks."),
+    "mae.decoder_heads": integer(3, "Number of the decoder's attention heads.", 1),
     # ---- data
     "data.source": text(
         "tfds", "Where images come from: tfds, cifar_files, folder or digits."

@@ -156,6 +156,21 @@ def augmentations(
     return _grid(len(originals) * columns, columns, draw, title, cell=(0.95, 0.95))
 
 
+def reconstructions(
+    images: UInt8[np.ndarray, "n 3 h w c"],
+    *,
+    title: str = "Reconstructions of hidden patches",
+) -> Figure:
+    """One row for each image: as it is, what the model saw, and what it predicted."""
+    captions = ("image", "visible patches", "reconstruction")
+
+    def draw(axes: Axes, index: int) -> None:
+        row, column = divmod(index, 3)
+        style.show_image(axes, images[row, column], "" if row else captions[column])
+
+    return _grid(3 * len(images), 3, draw, title, cell=(1.15, 1.1))
+
+
 def pairs(
     left: UInt8[np.ndarray, "n h w c"],
     right: UInt8[np.ndarray, "n h w c"],

@@ -1,7 +1,8 @@
 """The models: ViTs and ResNets that classify images, by name.
 
-vit.py and resnet.py have the models, block_settings.py the settings of a ViT's blocks,
-and cpu/ the kernels for a CPU. backend.py decides what this machine computes with.
+vit.py and resnet.py have the models, mae.py the autoencoder that a ViT can start from,
+block_settings.py the settings of a ViT's blocks, and cpu/ the kernels for a CPU.
+backend.py decides what this machine computes with.
 Imports nothing else of `vit_jax` but `errors`.
 """
 
@@ -19,11 +20,13 @@ from ml_collections import ConfigDict
 
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.models.macs import count_macs
+from vit_jax.models.mae import MaskedAutoencoder, make_autoencoder
 from vit_jax.models.resnet import ResNet
 from vit_jax.models.vit import ViT
 
 __all__ = [
     "MODELS",
+    "MaskedAutoencoder",
     "ResNet",
     "ViT",
     "count_macs",
@@ -88,6 +91,7 @@ def make_model(
     num_classes: int,
     image_shape: tuple[int, int, int],
     dtype: DTypeLike,
+    config_mae: ConfigDict | Mapping[str, Any] | None = None,
 ) -> nn.Module:
     """The model that `config.model` describes, for images [height, width, channels].
 
@@ -97,6 +101,8 @@ def make_model(
       num_classes: length of the logits.
       image_shape: of one image, in pixels.
       dtype: of the computation, jnp.float32 or jnp.bfloat16.
+      config_mae: `config.mae`, for the masked autoencoder of the ViT; None: the model
+        itself.
 
     Raises:
       UserError: the name is unknown, the model does not have a setting, a setting would
@@ -108,7 +114,10 @@ def make_model(
         _check_patches(settings, image_shape)
         _check_width(settings)
         _check_attention(settings)
-    return network(num_classes=num_classes, dtype=dtype, **settings)
+    model = network(num_classes=num_classes, dtype=dtype, **settings)
+    if config_mae is None:
+        return model
+    return make_autoencoder(model, config_mae, image_shape)
 
 
 def model_settings(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from flax import linen as nn
 
+from vit_jax.models.mae import MaskedAutoencoder
 from vit_jax.models.resnet import ResNet
 from vit_jax.models.vit import ViT
 
@@ -12,30 +13,56 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
     The count includes convolutions (zero padding as well), dense layers and, for a ViT,
     the two products of attention and the weighted sum of sequence pooling. It excludes
     biases, normalisation, activations, softmax and averages. One multiply-accumulate is
-    two floating-point operations.
+    two floating-point operations. An autoencoder encodes the visible patches only.
     """
+    if isinstance(model, MaskedAutoencoder):
+        return _autoencoder_macs(model, image_shape)
     if isinstance(model, ViT):
         return _vit_macs(model, image_shape)
     return _resnet_macs(model, image_shape)
 
 
 def _vit_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:
-    height, image_width, channels = image_shape
+    height, image_width, _ = image_shape
     width = model.width
     num_patches = height * image_width // model.patch_size**2
-    num_tokens = num_patches + int(model.pooling == "cls") + model.num_registers
-
-    if model.stem == "conv":
-        stem = _conv_stem_macs(model, image_shape)
-    else:
-        views = 5 if model.stem == "shifted_patch" else 1
-        stem = num_patches * model.patch_size**2 * channels * views * width
-    attention = num_tokens * 4 * width**2 + 2 * num_tokens**2 * width
-    mlp = num_tokens * 2 * width * round(width * model.mlp_ratio)
+    num_tokens = num_patches + model.num_prefix_tokens + model.num_registers
+    blocks = model.depth * _block_macs(num_tokens, width, model.mlp_ratio)
     # Sequence pooling: a score for each patch, then the sum of the weighted patches.
     pooling = 2 * num_patches * width if model.pooling == "sequence" else 0
     head = width * model.num_classes
-    return stem + model.depth * (attention + mlp) + pooling + head
+    return _stem_macs(model, image_shape) + blocks + pooling + head
+
+
+def _autoencoder_macs(
+    model: MaskedAutoencoder, image_shape: tuple[int, int, int]
+) -> int:
+    height, image_width, channels = image_shape
+    width = model.decoder_width
+    num_patches = height * image_width // model.patch_size**2
+    num_encoded = model.num_visible(num_patches) + model.num_prefix_tokens
+    encoder = model.depth * _block_macs(
+        num_encoded + model.num_registers, model.width, model.mlp_ratio
+    )
+    decoder = model.decoder_depth * _block_macs(
+        num_patches + model.num_prefix_tokens, width, model.mlp_ratio
+    )
+    embedding = num_encoded * model.width * width
+    pixels = num_patches * width * model.patch_size**2 * channels
+    return _stem_macs(model, image_shape) + encoder + embedding + decoder + pixels
+
+
+def _block_macs(num_tokens: int, width: int, mlp_ratio: float) -> int:
+    attention = num_tokens * 4 * width**2 + 2 * num_tokens**2 * width
+    return attention + num_tokens * 2 * width * round(width * mlp_ratio)
+
+
+def _stem_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:
+    if model.stem == "conv":
+        return _conv_stem_macs(model, image_shape)
+    height, width, channels = image_shape
+    views = 5 if model.stem == "shifted_patch" else 1
+    return height * width * channels * views * model.width
 
 
 def _conv_stem_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:

@@ -73,31 +73,8 @@ class ViT(BlockSettings, nn.Module):
         *,
         train: bool = False,
     ) -> Float[Array, "batch classes"]:
-        x = self._make_stem()(images)
-        batch, rows, columns, _ = x.shape
-        num_patches = rows * columns
-        x = x.reshape(batch, num_patches, self.width)
-        if self.patch_norm:
-            x = nn.LayerNorm(self.norm_eps, self.dtype, name="patch_norm")(x)
-        if self.pooling == "cls":
-            x = jnp.concatenate([self._tokens("class_token", 1, batch), x], axis=1)
-        if self.position_embedding != "none":
-            x += self._positions(rows, columns).astype(x.dtype)
-        if self.num_registers:
-            registers = self._tokens("registers", self.num_registers, batch)
-            x = jnp.concatenate([x, registers], axis=1)
-        x = Dropout(
-            self.embedding_dropout, deterministic=not train, name="embedding_dropout"
-        )(x)
-
-        settings = block_settings(self)
-        for i, drop_path in enumerate(np.linspace(0, self.drop_path, self.depth)):
-            x = EncoderBlock(settings, float(drop_path), name=f"block{i}")(
-                x, train=train
-            )
-        if self.final_norm:
-            x = nn.LayerNorm(self.norm_eps, self.dtype, name="final_norm")(x)
-
+        x = self.encode(self.embed(images, train=train), train=train)
+        num_patches = x.shape[1] - self.num_prefix_tokens - self.num_registers
         x = x.astype(jnp.float32)
         if self.pooling == "cls":
             features = x[:, 0]
@@ -112,6 +89,46 @@ class ViT(BlockSettings, nn.Module):
         self.sow("intermediates", "features", features)
         inits = dense_inits(self.layer_init, self.width)
         return nn.Dense(self.num_classes, name="head", **inits)(features)
+
+    @property
+    def num_prefix_tokens(self) -> int:
+        """1 where the sequence begins with a class token, else 0."""
+        return int(self.pooling == "cls")
+
+    def embed(
+        self, images: Float[Array, "batch height width channels"], *, train: bool
+    ) -> Float[Array, "batch tokens tokens_width"]:
+        """The sequence that enters the first block."""
+        x = self._make_stem()(images)
+        batch, rows, columns, _ = x.shape
+        num_patches = rows * columns
+        x = x.reshape(batch, num_patches, self.width)
+        if self.patch_norm:
+            x = nn.LayerNorm(self.norm_eps, self.dtype, name="patch_norm")(x)
+        if self.pooling == "cls":
+            x = jnp.concatenate([self._tokens("class_token", 1, batch), x], axis=1)
+        if self.position_embedding != "none":
+            x += self._positions(rows, columns).astype(x.dtype)
+        if self.num_registers:
+            registers = self._tokens("registers", self.num_registers, batch)
+            x = jnp.concatenate([x, registers], axis=1)
+        return Dropout(
+            self.embedding_dropout, deterministic=not train, name="embedding_dropout"
+        )(x)
+
+    def encode(
+        self, tokens: Float[Array, "batch tokens width"], *, train: bool
+    ) -> Float[Array, "batch tokens width"]:
+        """The sequence after the last block and its norm."""
+        settings = block_settings(self)
+        for i, drop_path in enumerate(np.linspace(0, self.drop_path, self.depth)):
+            tokens = EncoderBlock(settings, float(drop_path), name=f"block{i}")(
+                tokens, train=train
+            )
+        if self.final_norm:
+            norm = nn.LayerNorm(self.norm_eps, self.dtype, name="final_norm")
+            tokens = norm(tokens)
+        return tokens
 
     def _make_stem(self) -> nn.Module:
         shared = {"patch_size": self.patch_size, "dtype": self.dtype, "name": "stem"}
@@ -136,12 +153,11 @@ class ViT(BlockSettings, nn.Module):
     def _positions(
         self, rows: int, columns: int
     ) -> Float[Array | np.ndarray, "1 tokens width"]:
-        num_class_tokens = int(self.pooling == "cls")
-        num_positions = num_class_tokens + rows * columns
+        num_positions = self.num_prefix_tokens + rows * columns
         if self.position_embedding == "learned":
             init = TOKEN_INITS[self.token_init]
             return self.param("positions", init, (1, num_positions, self.width))
         if self.position_embedding == "sinusoidal_1d":
             return sinusoidal_1d(num_positions, self.width)[None]
         grid = sinusoidal_2d(rows, columns, self.width)
-        return np.pad(grid, ((num_class_tokens, 0), (0, 0)))[None]
+        return np.pad(grid, ((self.num_prefix_tokens, 0), (0, 0)))[None]

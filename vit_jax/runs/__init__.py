@@ -4,7 +4,8 @@ folder.py        paths and small files; lock.py: one training at a time;
                  environment.py: versions and devices; disks.py: full disks
 checkpoint.py    save and restore, best and newest; orbax_manager.py: Orbax's settings;
                  manifest.py: SHA-256 of the files; ranking.py: which one is best
-load.py          `load_run`: the trained model with everything needed to use it
+load.py          `load_run`: the trained model with everything needed to use it;
+                 `load_classifier`: where it must have classes
 
 Imports `config`, `parallel` and the rooms below them.
 """

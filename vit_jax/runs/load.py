@@ -68,6 +68,19 @@ class Run:
         )
         return augment.resize(normalized, data.resize)
 
+    def check_classifier(self) -> None:
+        """Checks that the model has classes.
+
+        Raises:
+          UserError: it has learned to reconstruct images.
+        """
+        if self.config.objective != "classification":
+            raise UserError(
+                f"{self.workdir} holds a run of masked autoencoding, which classifies "
+                "nothing; train a classifier from it by --config.pretrained.path="
+                f"{self.workdir}, and give that run."
+            )
+
     def check_images(self, images: UInt8[np.ndarray, "n h w c"]) -> None:
         """Checks the shape of images.
 
@@ -98,8 +111,10 @@ class Run:
         """Class probabilities; if `calibrated`, of the logits over `temperature`.
 
         Raises:
-          UserError: the images do not have the shape the model was trained on.
+          UserError: the images do not have the shape the model was trained on, or it
+            does not classify.
         """
+        self.check_classifier()
         self.check_images(images)
         size = min(self.config.eval_batch_size, len(images))
         temperature = self.temperature if calibrated else 1.0
@@ -160,6 +175,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         num_classes=len(dataset["class_names"]),
         image_shape=input_shape,
         dtype=config.model.dtype,
+        config_mae=config.mae if config.objective == "masked_autoencoding" else None,
     )
     init = functools.partial(models.init_variables, model, image_shape=input_shape)
     variables = {"batch_stats": {}, **jax.eval_shape(init, jax.random.key(0))}
@@ -187,3 +203,10 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         sha256=digest,
         temperature=_stored_temperature(results, step),
     )
+
+
+def load_classifier(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
+    """`load_run`, which also raises what `Run.check_classifier` does."""
+    run = load_run(workdir, checkpoint)
+    run.check_classifier()
+    return run

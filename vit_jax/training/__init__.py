@@ -8,7 +8,8 @@ objectives.py       what a step minimises; trainable.py: which parameters it cha
 optim.py            schedules, optimizers, plateau and stopping rules
 dispatch.py         several steps as one compiled program
 input_pipeline.py   batches, copied to the devices in advance
-scoring.py          scores of a split, each image exactly once
+scoring.py          scores of a split, each image exactly once; masked.py: those of
+                    masked autoencoding
 history.py          the evaluations so far
 logs.py             metrics, from the device to a file; progress.py: to the screen;
                     curves.py: to a figure; profile.py: a profile of some dispatches

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import math
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +19,11 @@ from vit_jax.config import set_value
 from vit_jax.config.durations import to_steps
 from vit_jax.config.stages import stage_configs
 from vit_jax.errors import UserError
-from vit_jax.metrics import classification
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
 from vit_jax.training import (
+    masked,
     objectives,
     optim,
     scoring,
@@ -107,7 +108,10 @@ class Experiment:
       teacher: variables of the model that this one learns from, on the mesh; or None.
       train_step: (state, batch, root_key, lr_scale, teacher) -> (state, metrics), not
         compiled; the batch is that of `steps.take_batch`.
-      eval_step: (variables, images uint8) -> logits, compiled on first use.
+      scoring: the module that says what `eval_step` gives and how it becomes scores:
+        `scoring`, or `masked` for masked autoencoding.
+      eval_step: (variables, images uint8) -> logits, or the loss of each image where
+        `scoring` is `masked`; compiled on first use.
     """
 
     config: ConfigDict
@@ -123,21 +127,19 @@ class Experiment:
     init_state: Callable[[], TrainState]
     teacher: Any
     train_step: Callable
+    scoring: types.ModuleType
     eval_step: Callable
 
-    def evaluate(self, variables: Any) -> dict[str, float]:
+    def evaluate(self, variables: Any) -> dict[str, float | None]:
         """{"accuracy", "loss"} on "val", the same on every process."""
-        logits, labels = self.score(variables, "val"), self.splits["val"].labels
+        outputs, labels = self.score(variables, "val"), self.splits["val"].labels
         # The hosts' CPUs may round differently, and all decide by these numbers.
         return processes.broadcast_from_primary(
-            lambda: {
-                "accuracy": classification.accuracy(logits, labels),
-                "loss": classification.cross_entropy(logits, labels),
-            }
+            lambda: self.scoring.brief_scores(outputs, labels)
         )
 
-    def score(self, variables: Any, split: str) -> Float[np.ndarray, "n classes"]:
-        """float32 logits of every image of a split."""
+    def score(self, variables: Any, split: str) -> Float[np.ndarray, "n ..."]:
+        """What `eval_step` gives for every image of a split."""
         return scoring.score_split(
             variables,
             self.splits[split].images,
@@ -221,12 +223,17 @@ def make_experiment(
     num_parts = mesh.size * config.optim.num_microbatches
     meshes.check_batch_size(config.batch_size, num_parts)
     _check_selection(config, splits)
+    is_masked = config.objective == "masked_autoencoding"
+    how_scored = masked if is_masked else scoring
+    if is_masked:
+        masked.check_settings(config)
     plan = make_plan(config, len(train.images), first_step)
     model = models.make_model(
         config.model,
         num_classes=num_classes,
         image_shape=image_shape,
         dtype=config.model.dtype,
+        config_mae=config.mae if is_masked else None,
     )
     trained = _trained_names(config, model, image_shape)
     num_microbatches = _num_microbatches(config, model, image_shape)
@@ -248,11 +255,7 @@ def make_experiment(
     )
     train_step = functools.partial(
         steps.train_step,
-        objective=functools.partial(
-            objectives.classification,
-            model=model,
-            label_smoothing=config.augment.label_smoothing,
-        ),
+        objective=_make_objective(config, model),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
         augment=make_augment(config, plan, num_classes, config.seed),
@@ -275,7 +278,18 @@ def make_experiment(
         init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
         teacher=None,
         train_step=train_step,
-        eval_step=scoring.make_eval_step(config.data, model, mesh),
+        scoring=how_scored,
+        eval_step=how_scored.make_eval_step(config.data, model, mesh),
+    )
+
+
+def _make_objective(config: ConfigDict, model: nn.Module) -> objectives.Objective:
+    if config.objective == "masked_autoencoding":
+        return functools.partial(objectives.masked_autoencoding, model=model)
+    return functools.partial(
+        objectives.classification,
+        model=model,
+        label_smoothing=config.augment.label_smoothing,
     )
 
 

@@ -12,18 +12,19 @@ class History:
     """What a run has done so far; saved as JSON with every checkpoint.
 
     Attributes:
-      evaluations: {"step", "accuracy", "loss"} of each evaluation on "val", in order.
+      evaluations: {"step", "accuracy", "loss"} of each evaluation on "val", in order;
+        the accuracy is None where no labels are learned.
       stage_starts: number of steps done before each stage that has begun.
       train_seconds: see `TrainLog.seconds`.
       compile_seconds: wall-clock time of compiling the train steps, over all starts.
     """
 
-    evaluations: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    evaluations: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     stage_starts: list[int] = dataclasses.field(default_factory=lambda: [0])
     train_seconds: float = 0.0
     compile_seconds: float = 0.0
 
-    def add_evaluation(self, step: int, scores: dict[str, float]) -> bool:
+    def add_evaluation(self, step: int, scores: dict[str, float | None]) -> bool:
         """Adds {"accuracy", "loss"}; returns whether they are the best so far."""
         ranks = [rank(e["accuracy"], e["loss"]) for e in self.evaluations]
         self.evaluations.append({"step": step, **scores})
@@ -42,7 +43,9 @@ class History:
 
     def _of_this_stage(self, name: str) -> list[float]:
         start = self.stage_starts[-1]
-        return [e[name] for e in self.evaluations if e["step"] > start]
+        values = [e[name] for e in self.evaluations if e["step"] > start]
+        # Without labels there are no accuracies.
+        return [value for value in values if value is not None]
 
     def lr_scale(self, config_schedule: Any) -> float:
         """The factor of the learning rate after the evaluations of this stage."""

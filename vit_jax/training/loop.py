@@ -126,9 +126,11 @@ class Loop:
         self._log.record(
             {"step": step, "split": "val", **scores, "seconds": self._log.seconds}
         )
+        accuracy = scores["accuracy"]
+        shown = "" if accuracy is None else f"val accuracy {accuracy:.2%}, "
         self._progress.line(
-            f"epoch {step / plan.steps_per_epoch:.4g}: val accuracy "
-            f"{scores['accuracy']:.2%}, val loss {scores['loss']:.4f}"
+            f"epoch {step / plan.steps_per_epoch:.4g}: {shown}val loss "
+            f"{scores['loss']:.4f}"
         )
         is_last = is_finished(experiment, self._history, step)
         done = step - plan.first_step

@@ -9,16 +9,19 @@ An objective is a function of
     teacher: variables of a teacher, or None,
 
 which returns (loss, (metrics, BatchNorm's next statistics)). Its metrics are float32
-scalars, of which "loss", "accuracy" and "weighted_accuracy" are always there.
+scalars: "loss" and, of a classification, "accuracy" and "weighted_accuracy".
 """
 
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import optax
 from flax import linen as nn
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Int, Key
+
+from vit_jax.models import MaskedAutoencoder, mae
 
 Metrics = dict[str, Float[Array, ""]]
 Objective = Callable[..., tuple[Float[Array, ""], tuple[Metrics, Any]]]
@@ -40,6 +43,48 @@ def classification(
     )
     loss, metrics = cross_entropy(logits, targets, label_smoothing)
     return loss, (metrics, updates.get("batch_stats", {}))
+
+
+def masked_autoencoding(
+    variables: dict[str, Any],
+    images: Float[Array, "b h w c"],
+    targets: Float[Array, "b classes"],
+    key: Key[Array, ""],
+    teacher: Any = None,
+    *,
+    model: MaskedAutoencoder,
+) -> tuple[Float[Array, ""], tuple[Metrics, Any]]:
+    """The mean of `reconstruction_losses`, as an objective; the targets are not used.
+
+    Which patches of an image are visible is drawn anew in each step.
+    """
+    mask_key, dropout_key = jax.random.split(key)
+    keys = jax.random.split(mask_key, len(images))
+    visible = model.draw_visible(keys, images.shape[1:])
+    predicted, updates = model.apply(
+        variables, images, visible, train=True, rngs={"dropout": dropout_key},
+        mutable=["batch_stats"],
+    )  # fmt: skip
+    loss = reconstruction_losses(predicted, images, visible, model.patch_size).mean()
+    return loss, ({"loss": loss}, updates.get("batch_stats", {}))
+
+
+def reconstruction_losses(
+    predicted: Float[Array, "batch patches values"],
+    images: Float[Array, "batch height width channels"],
+    visible: Int[Array, "batch visible"],
+    patch_size: int,
+) -> Float[Array, "batch"]:
+    """Mean squared error over the hidden patches of each image (He et al., 2022).
+
+    The targets are the values of each patch, normalised by the mean and the standard
+    deviation of that patch, so that 1 is the error of its mean.
+    """
+    mean, deviation = mae.patch_statistics(images, patch_size)
+    targets = (mae.to_patches(images, patch_size) - mean) / deviation
+    errors = jnp.square(predicted - targets).mean(axis=-1)
+    hidden = mae.hidden_patches(visible, errors.shape[1])
+    return (errors * hidden).sum(axis=1) / hidden.sum(axis=1)
 
 
 def cross_entropy(

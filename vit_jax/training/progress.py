@@ -48,9 +48,12 @@ class Progress:
         self._quietly(self._bar.update, step - self._bar.n)
 
     def metrics(self, values: dict[str, Any]) -> None:
-        """Shows training metrics: step, loss, accuracy, images_per_second."""
+        """Shows training metrics: step, loss, images_per_second, perhaps accuracy."""
+        accuracy = (
+            f", accuracy {values['accuracy']:.1%}" if "accuracy" in values else ""
+        )
         text = (
-            f"loss {values['loss']:.4f}, accuracy {values['accuracy']:.1%}, "
+            f"loss {values['loss']:.4f}{accuracy}, "
             f"{values['images_per_second']:,.0f} images/s"
         )
         if not self._bar.disable:

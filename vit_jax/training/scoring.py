@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
-from jaxtyping import Array, Float, UInt8
+from jaxtyping import Array, Float, Int, Shaped, UInt8
 from ml_collections import ConfigDict
 
 from vit_jax import augment, data
@@ -48,6 +48,16 @@ def make_eval_step(
     )
 
 
+def brief_scores(
+    logits: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, "n"]
+) -> dict[str, float | None]:
+    """{"accuracy", "loss"}, which are compared during training."""
+    return {
+        "accuracy": classification.accuracy(logits, labels),
+        "loss": classification.cross_entropy(logits, labels),
+    }
+
+
 def score_split(
     variables: Any,
     images: UInt8[np.ndarray | data.Rows, "n height width channels"],
@@ -55,8 +65,8 @@ def score_split(
     eval_step: Callable,
     batch_size: int,
     mesh: Mesh,
-) -> Float[np.ndarray, "n classes"]:
-    """float32 logits of every image, in order.
+) -> Shaped[np.ndarray, "n ..."]:
+    """What `eval_step` gives for every image, in order: float32 logits, in general.
 
     The last batch is padded with copies of the first image, whose logits are removed:
     each image counts exactly once, whatever the batch size.

@@ -183,7 +183,8 @@ def mean_gradients(
                 # Without this dependence XLA would be free to compute microbatches at
                 # the same time, with all their activations in memory. It removes
                 # optimization barriers on a CPU, but cannot know that this is zero.
-                zero = jnp.minimum(carry[-1]["accuracy"], 0)
+                done = carry[-1]
+                zero = jnp.minimum(done.get("accuracy", done["loss"]), 0)
                 images += zero.astype(images.dtype)
             carry, _ = add_microbatch(carry, ((images, targets), i))
     else:

@@ -24,12 +24,14 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     shape = "x".join(map(str, image_shape))
     if config.data.resize:
         shape += f" (resized to {config.data.resize})"
+    is_masked = config.objective == "masked_autoencoding"
+    how = " as a masked autoencoder" if is_masked else ""
     rows = {
         "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
         f"{config.model.dtype} computation",
         "data": f"{config.data.source} {config.data.name}, {shape} images: {sizes}; "
         f"{selected}",
-        "model": f"{config.model.name}, {num_params:,} parameters, "
+        "model": f"{config.model.name}{how}, {num_params:,} parameters, "
         f"{gflops:.3g} GFLOPs forward per image",
         "schedule": describe_stage(experiment),
     }

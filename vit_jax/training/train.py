@@ -15,7 +15,7 @@ from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import selected_checkpoint
-from vit_jax.training import dispatch, linear_probe, scoring, trainable
+from vit_jax.training import dispatch, linear_probe, masked, scoring, trainable
 from vit_jax.training.experiment import Experiment, make_experiment, next_stage
 from vit_jax.training.history import History
 from vit_jax.training.loop import Loop, is_finished
@@ -99,6 +99,8 @@ def _train_and_evaluate(
                 state = next_state(experiment, state)
                 say(describe_stage(experiment))
             results = _score_best(experiment, checkpoints, state, history)
+            if experiment.scoring is masked:
+                masked.save_reconstructions(folder, experiment, state.variables)
     folder.write("results", results)
     if not processes.is_primary():
         return results
@@ -220,8 +222,8 @@ def _score_best(
     }
     for name, split in splits.items():
         if name != "train":
-            logits = experiment.score(best.variables, name)
-            results[name] = scoring.describe_scores(logits, split)
+            outputs = experiment.score(best.variables, name)
+            results[name] = experiment.scoring.describe_scores(outputs, split)
     if config.stages:
         results["stages"] = stages
     return results | {

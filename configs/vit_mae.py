@@ -1,0 +1,43 @@
+"""Masked autoencoding of a small ViT on CIFAR-10's training images, without labels.
+
+python -m vit_jax.main --config=configs/vit_mae.py --workdir=runs/mae
+"""
+
+from ml_collections import ConfigDict
+
+from vit_jax.config import default_config
+
+
+def get_config() -> ConfigDict:
+    config = default_config()
+    config.objective = "masked_autoencoding"
+    config.num_epochs = 6
+    config.batch_size = 128
+    config.checkpoint_every = "1 epoch"
+    config.data.source = "tfds"
+    config.data.name = "cifar10"
+    # All training images are used, because no label is.
+    config.data.validation = 0
+    config.data.select_on = "nothing"
+    config.augment.crop = "resized"
+    config.augment.crop_min_area = 0.5
+    config.augment.flip = "random"
+    config.model.name = "vit"
+    config.model.layer_init = "pytorch"
+    config.model.patch_size = 4
+    config.model.width = 128
+    config.model.depth = 6
+    config.model.num_heads = 4
+    config.model.mlp_ratio = 4.0
+    config.model.stem = "conv"
+    config.model.stem_channels = (32,)
+    config.model.stem_downsampling = "stride"
+    config.model.pooling = "mean"
+    config.mae.decoder_width = 64
+    config.mae.decoder_depth = 1
+    config.mae.decoder_heads = 2
+    config.optim.learning_rate = 1e-3
+    config.optim.b2 = 0.95
+    config.optim.weight_decay = 0.05
+    config.schedule.warmup = "10%"
+    return config

@@ -1,0 +1,177 @@
+"""The masked autoencoder: what it sees, what it hides, and its encoder's names."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import traverse_util
+
+from vit_jax import models
+from vit_jax.errors import UserError
+from vit_jax.models import mae
+
+IMAGE_SHAPE = (8, 12, 3)
+SMALL = {
+    "name": "vit", "patch_size": 2, "width": 8, "depth": 1, "num_heads": 2,
+    "mlp_ratio": 1.0,
+}  # fmt: skip
+MAE = {"mask_ratio": 0.75, "decoder_width": 8, "decoder_depth": 1, "decoder_heads": 2}
+STEMS = {
+    "patch": {},
+    "conv": {"stem": "conv", "stem_channels": (4,), "stem_downsampling": "max_pool"},
+    "shifted": {"stem": "shifted_patch", "patch_norm": True},
+}
+
+
+def make(config_mae=None, image_shape=IMAGE_SHAPE, **changes):
+    return models.make_model(
+        SMALL | changes,
+        num_classes=5,
+        image_shape=image_shape,
+        dtype="float32",
+        config_mae=config_mae,
+    )
+
+
+def shapes_of(model):
+    images = jax.ShapeDtypeStruct((1, *IMAGE_SHAPE), jnp.float32)
+    return jax.eval_shape(model.init, jax.random.key(0), images)
+
+
+def random_variables(model):
+    rng = np.random.default_rng(0)
+    return jax.tree.map(
+        lambda leaf: jnp.float32(rng.normal(0.1, 0.4, leaf.shape)), shapes_of(model)
+    )
+
+
+def random_images(seed=1):
+    images = np.random.default_rng(seed).normal(size=(2, *IMAGE_SHAPE))
+    return jnp.float32(images)
+
+
+def names(model):
+    shapes = traverse_util.flatten_dict(shapes_of(model)["params"], sep="/")
+    return {name: leaf.shape for name, leaf in shapes.items()}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, STEMS["conv"] | {"pooling": "mean"},
+     {"num_registers": 2, "position_embedding": "sinusoidal_2d", "layer_scale": 0.1}],
+    ids=["class token", "conv", "registers"],
+)  # fmt: skip
+def test_the_encoder_has_the_names_and_shapes_of_the_vit(changes):
+    vit, found = names(make(**changes)), names(make(MAE, **changes))
+    encoder = {k: v for k, v in found.items() if not k.startswith("decoder")}
+    assert encoder == {k: v for k, v in vit.items() if not k.startswith("head")}
+    assert any(name.startswith("decoder/") for name in found)
+
+
+@pytest.mark.parametrize(
+    ("stem", "pooling"),
+    [("conv", "mean"), *(
+        pytest.param(*case, marks=pytest.mark.slow)
+        for case in (("conv", "cls"), ("patch", "mean"), ("shifted", "cls"))
+    )],
+)  # fmt: skip
+def test_hidden_pixels_do_not_reach_the_prediction(stem, pooling):
+    model = make(MAE, pooling=pooling, num_registers=1, **STEMS[stem])
+    variables, images = random_variables(model), random_images()
+    keys = jax.random.split(jax.random.key(0), len(images))
+    visible = model.draw_visible(keys, IMAGE_SHAPE)
+    hidden = np.asarray(mae.hidden_patches(visible, 24))
+    others, patches = (
+        np.asarray(mae.to_patches(x, 2)) for x in (random_images(seed=2), images)
+    )
+
+    @jax.jit
+    def predict(patches):
+        images = mae.from_patches(patches, IMAGE_SHAPE, 2)
+        return model.apply(variables, images, visible)
+
+    predicted = predict(patches)
+    assert predicted.shape == (2, 24, 12)
+    replaced = np.where(hidden[..., None], others, patches)
+    np.testing.assert_array_equal(predict(replaced), predicted)
+    for place in zip(*np.nonzero(~hidden), strict=True):
+        changed = patches.copy()
+        changed[place] += 1
+        assert (np.asarray(predict(changed)) != predicted)[place[0]].any()
+
+
+@pytest.mark.slow
+def test_each_patch_is_predicted_at_its_place():
+    """The order in which the visible patches are named changes nothing."""
+    model = make(MAE)
+    variables, images = random_variables(model), random_images()
+    predict = jax.jit(functools.partial(model.apply, variables))
+    visible = jnp.array([[0, 5, 11, 23], [1, 2, 3, 4]])
+    np.testing.assert_allclose(
+        predict(images, visible), predict(images, visible[:, ::-1]), atol=1e-5
+    )
+    # Without decoder blocks, the prediction of a patch depends on nothing but its own
+    # token, so all hidden patches of all images differ by their positions only.
+    model = make(MAE | {"decoder_depth": 0})
+    predicted = np.asarray(
+        model.apply(random_variables(model), images, visible, train=False)
+    )
+    hidden = np.asarray(mae.hidden_patches(visible, 24))
+    both = hidden.all(axis=0)
+    np.testing.assert_allclose(predicted[0, both], predicted[1, both], atol=1e-5)
+    assert (np.abs(predicted[0] - predicted[1]).max(-1) > 1e-3)[~both].all()
+
+
+def test_patches_are_cut_row_by_row():
+    images = random_images()
+    patches = mae.to_patches(images, 4)
+    assert patches.shape == (2, 6, 48)
+    for number in range(6):
+        row, column = divmod(number, 3)
+        cut = images[:, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4]
+        np.testing.assert_array_equal(patches[:, number], cut.reshape(2, -1))
+    np.testing.assert_array_equal(mae.from_patches(patches, IMAGE_SHAPE, 4), images)
+    mean, deviation = mae.patch_statistics(images, 4)
+    np.testing.assert_allclose(mean[..., 0], patches.mean(-1), atol=1e-6)
+    np.testing.assert_allclose(deviation[..., 0], patches.std(-1), rtol=1e-5)
+    hidden = np.zeros((2, 6), bool)
+    hidden[0, 4] = True
+    shown = np.asarray(mae.hide_patches(images, jnp.array(hidden), 4))
+    assert (shown[0, 4:, 4:8] == 0).all()
+    assert (shown != images).sum() == 48
+
+
+def test_the_share_of_hidden_patches_is_exact_and_every_patch_has_its_turn():
+    model = make(MAE)
+    keys = jax.random.split(jax.random.key(0), 4000)
+    hidden = np.asarray(mae.hidden_patches(model.draw_visible(keys, IMAGE_SHAPE), 24))
+    assert (hidden.sum(axis=1) == 18).all()
+    # The standard deviation of each mean is below 0.007.
+    np.testing.assert_allclose(hidden.mean(axis=0), 0.75, atol=0.03)
+    together = (hidden[:, :1] & hidden[:, 1:]).mean(axis=0)
+    np.testing.assert_allclose(together, 18 * 17 / (24 * 23), atol=0.035)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"mask_ratio": 0.01}, "hides 0 of 24 patches"),
+        ({"mask_ratio": 0.99}, "hides 24 of 24 patches"),
+        ({"decoder_width": 10}, "divisible by 4"),
+        ({"decoder_heads": 3}, "config.mae.decoder_heads (3)"),
+    ],
+)
+def test_settings_that_do_not_fit_are_a_sentence(changes, words):
+    with pytest.raises(UserError) as refusal:
+        make(MAE | changes)
+    assert words in str(refusal.value)
+
+
+def test_only_a_vit_hides_patches():
+    with pytest.raises(UserError, match="take a ViT"):
+        models.make_model(
+            {"name": "resnet18"}, num_classes=5, image_shape=IMAGE_SHAPE,
+            dtype="float32", config_mae=MAE,
+        )  # fmt: skip

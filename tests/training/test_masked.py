@@ -1,0 +1,154 @@
+"""Masked autoencoding as a run: its scores, its folder, and what others say to it."""
+
+import jax
+import numpy as np
+import pytest
+from flax import traverse_util
+
+from vit_jax import compare, data, evaluate, explain, models, predict
+from vit_jax.errors import UserError
+from vit_jax.models import mae
+from vit_jax.parallel import mesh as meshes
+from vit_jax.pretrained import load_pretrained, weights_from_params
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import load_run
+from vit_jax.training import masked, scoring
+from vit_jax.training.experiment import make_experiment
+from vit_jax.training.train import train_and_evaluate
+
+MASKED = {
+    "objective": "masked_autoencoding", "data__select_on": "nothing",
+    "model__patch_size": 2, "model__pooling": "mean", "model__stem": "conv",
+    "mae__decoder_width": 16, "mae__decoder_depth": 1, "mae__decoder_heads": 2,
+}  # fmt: skip
+LONG = {
+    "num_steps": 120, "batch_size": 64, "eval_every": "60 steps",
+    "checkpoint_every": "60 steps", "log_every": "5 steps",
+    "optim__learning_rate": 3e-3, "schedule__warmup": "10 steps",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tiny_config, tmp_path_factory):
+    """(folder, results) of a finished run on real digits; not to be changed."""
+    workdir = tmp_path_factory.mktemp("runs") / "mae"
+    return workdir, train_and_evaluate(tiny_config(**MASKED, **LONG), workdir)
+
+
+@pytest.mark.slow
+def test_a_run_learns_to_reconstruct(run):
+    workdir, results = run
+    folder = RunFolder(workdir)
+    losses = {
+        split: [r["loss"] for r in folder.read_metrics() if r["split"] == split]
+        for split in ("train", "val")
+    }
+    assert losses["train"][-1] < 0.9 * losses["train"][0]
+    assert losses["val"][1] < losses["val"][0]
+    assert results["test"] == folder.read("results")["test"]
+    assert results["test"]["accuracy"] is None
+    assert results["test"]["num_examples"] == 359
+    assert results["val"]["loss"] == losses["val"][-1]
+    assert results["selected_on"] == "nothing" and results["best_step"] == 120
+    for name in ("reconstructions", "training_curves"):
+        assert (folder.figures / f"{name}.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_score_of_an_image_is_its_own(run):
+    """Neither the batch nor the order decides which patches of an image are hidden."""
+    loaded = load_run(run[0])
+    images = data.load(loaded.config.data)["test"].images
+    mesh = meshes.make_mesh(1)
+    step = masked.make_eval_step(loaded.config.data, loaded.model, mesh)
+
+    def losses(images, batch_size):
+        return scoring.score_split(
+            loaded.variables, images, eval_step=step, batch_size=batch_size, mesh=mesh
+        )
+
+    whole = losses(images, 120)
+    assert whole.shape == (359,)
+    np.testing.assert_allclose(losses(images[::-1], 50)[::-1], whole, rtol=1e-4)
+    assert whole.mean() == pytest.approx(run[1]["test"]["loss"], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_figure_shows_what_was_visible_and_fills_the_rest(run):
+    loaded = load_run(run[0])
+    images = data.load(loaded.config.data)["test"].images[:5]
+    drawn = masked.reconstruct(
+        loaded.variables, images, config_data=loaded.config.data, model=loaded.model,
+        mesh=meshes.make_mesh(1),
+    )  # fmt: skip
+    np.testing.assert_array_equal(drawn[:, 0], images)
+    grey = round(255 * loaded.config.data.mean[0])
+    for image, shown, filled in drawn[..., 0]:
+        cut = [
+            np.asarray(mae.to_patches(np.float32(x)[None, ..., None], 2))[0]
+            for x in (image, shown, filled)
+        ]
+        hidden = (cut[1] == grey).all(axis=1)
+        assert hidden.sum() == 12
+        np.testing.assert_array_equal(cut[1][~hidden], cut[0][~hidden])
+        np.testing.assert_array_equal(cut[2][~hidden], cut[0][~hidden])
+
+
+@pytest.mark.slow
+def test_a_vit_starts_from_the_encoder(run):
+    loaded = load_run(run[0])
+    settings = {**loaded.config.model, "name": "vit"}
+    vit = models.make_model(
+        settings, num_classes=10, image_shape=(8, 8, 1), dtype="float32"
+    )
+    weights = weights_from_params(loaded.variables["params"], "run", "", (4, 4))
+    params, report = load_pretrained(weights, vit, (8, 8, 1), jax.random.key(0))
+    found = traverse_util.flatten_dict(params, sep="/")
+    learned = traverse_util.flatten_dict(loaded.variables["params"], sep="/")
+    encoder = {name for name in learned if not name.startswith("decoder")}
+    assert found.keys() - {"head/kernel", "head/bias"} == encoder
+    for name in encoder:
+        np.testing.assert_array_equal(found[name], learned[name])
+    assert len(report.dropped) == len(learned) - len(encoder)
+
+
+@pytest.mark.slow
+def test_commands_for_classifiers_refuse_the_run_in_a_sentence(run, tmp_path):
+    workdir = str(run[0])
+    calls = {
+        evaluate: [f"--workdir={workdir}"],
+        predict: [f"--workdir={workdir}", "image.png"],
+        explain: [f"--workdir={workdir}", "--indices=0"],
+        compare: [workdir, f"--out={tmp_path}"],
+    }
+    for command, arguments in calls.items():
+        with pytest.raises(UserError, match="masked autoencoding, which"):
+            command.main(arguments)
+    with pytest.raises(UserError, match="train a classifier from it"):
+        load_run(workdir).predict(np.zeros((1, 8, 8, 1), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"data__select_on": "val"}, "set config.data.select_on=nothing"),
+        ({"early_stopping__patience": 2}, "config.early_stopping.patience is 2"),
+        ({"early_stopping__target": 0.9}, "config.early_stopping.target=None"),
+        ({"linear_probe": True}, "config.linear_probe=False"),
+        ({"optim__trainable": "head"}, "config.optim.trainable=all"),
+        ({"pretrained__head": "zero"}, "config.pretrained.head=fresh"),
+        ({"model__name": "resnet18", "model__patch_size": None, "model__width": None,
+          "model__depth": None, "model__num_heads": None, "model__pooling": None,
+          "model__stem": None}, "no patches to hide"),
+        ({"mae__mask_ratio": 0.01}, "config.mae.mask_ratio is 0.01"),
+    ],
+)  # fmt: skip
+def test_settings_that_need_classes_are_refused(tiny_config, splits, changes, words):
+    with pytest.raises(UserError) as refusal:
+        make_experiment(tiny_config(**MASKED | changes), splits)
+    assert words in str(refusal.value)
+
+
+@pytest.fixture(scope="module")
+def splits(tiny_config):
+    return data.load(tiny_config().data)

@@ -1,0 +1,178 @@
+"""Masked autoencoding: how it is scored and drawn, in place of `scoring`'s accuracies.
+
+A run without labels has no accuracy. Its score is the reconstruction loss of a split,
+with the same hidden patches in every evaluation.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Float, Int, UInt8
+from ml_collections import ConfigDict
+
+from vit_jax import data
+from vit_jax.config import flatten
+from vit_jax.errors import UserError
+from vit_jax.models import MaskedAutoencoder, backend, mae
+from vit_jax.parallel import mesh as meshes
+from vit_jax.parallel import processes
+from vit_jax.runs.folder import RunFolder
+from vit_jax.training import scoring
+from vit_jax.training.objectives import reconstruction_losses
+
+# Number of images in the figure of reconstructions.
+_NUM_DRAWN = 6
+
+# Values without which a setting would need a classifier or its accuracy.
+_NEEDED = {
+    "data.select_on": "nothing",
+    "early_stopping.patience": 0,
+    "early_stopping.target": None,
+    "linear_probe": False,
+    "pretrained.head": "fresh",
+}
+
+
+def check_settings(config: ConfigDict) -> None:
+    """Refuses what needs a classifier or its accuracy.
+
+    Raises:
+      UserError: such a setting is switched on.
+    """
+    settings = dict(flatten(config))
+    wrong = {key: x for key, x in _NEEDED.items() if settings[key] != x}
+    if settings["optim.trainable"] == "head":
+        wrong["optim.trainable"] = "all"
+    for key, needed in wrong.items():
+        raise UserError(
+            f"config.{key} is {settings[key]}, which is for classifiers and their "
+            "accuracy, but config.objective=masked_autoencoding has neither; set "
+            f"config.{key}={needed}."
+        )
+
+
+def make_eval_step(
+    config_data: ConfigDict, model: MaskedAutoencoder, mesh: Mesh
+) -> Callable[[Any, Any], Any]:
+    """(variables, images uint8 [b, h, w, c]) -> the loss of each image, compiled on
+    first use; shardings are those of `scoring.make_eval_step`."""
+
+    def losses(variables, images):
+        images, visible = _prepare(images, config_data, model)
+        predicted = model.apply(variables, images, visible, train=False)
+        return reconstruction_losses(predicted, images, visible, model.patch_size)
+
+    return backend.jit(
+        losses,
+        in_shardings=(None, meshes.split_batch(mesh)),
+        out_shardings=meshes.replicated(mesh),
+    )
+
+
+def brief_scores(
+    losses: Float[np.ndarray, "n"], labels: Int[np.ndarray, "n"]
+) -> dict[str, float | None]:
+    """{"accuracy": None, "loss"}; the labels are not used."""
+    return {"accuracy": None, "loss": float(losses.mean(dtype=float))}
+
+
+def describe_scores(
+    losses: Float[np.ndarray, "n"], dataset: data.Dataset
+) -> dict[str, Any]:
+    """JSON-ready scores: accuracy, which is None, loss and num_examples."""
+    return brief_scores(losses, dataset.labels) | {"num_examples": len(losses)}
+
+
+def save_reconstructions(folder: RunFolder, experiment: Any, variables: Any) -> None:
+    """Draws the first test images, what is visible of them, and what is predicted.
+
+    Args:
+      folder: of the run; the figure goes to figures/reconstructions.png.
+      experiment: an `experiment.Experiment`, which this module cannot import.
+      variables: of its model.
+    """
+    images = experiment.splits["test"].images[:_NUM_DRAWN]
+    drawn = reconstruct(
+        variables,
+        images,
+        config_data=experiment.config.data,
+        model=experiment.model,
+        mesh=experiment.mesh,
+    )
+    if processes.is_primary():
+        # Imported late, because Matplotlib takes a second to load.
+        from vit_jax.figures import images as figures
+        from vit_jax.figures import style
+
+        style.save(
+            figures.reconstructions(drawn), folder.figures / "reconstructions.png"
+        )
+
+
+def reconstruct(
+    variables: Any,
+    images: UInt8[np.ndarray, "n h w c"],
+    *,
+    config_data: ConfigDict,
+    model: MaskedAutoencoder,
+    mesh: Mesh,
+) -> UInt8[np.ndarray, "n 3 rows columns c"]:
+    """Each image as it is, with its hidden patches grey, and with predictions there.
+
+    A prediction is of a normalised patch; it is shown with the mean and the standard
+    deviation of the true one, as He et al. do. Grey is the mean of all images.
+    """
+    to_pixels = functools.partial(_to_pixels, config_data=config_data)
+
+    def draw(variables, images):
+        images, visible = _prepare(images, config_data, model)
+        predicted = model.apply(variables, images, visible, train=False)
+        mean, deviation = mae.patch_statistics(images, model.patch_size)
+        patches = mae.to_patches(images, model.patch_size)
+        hidden = mae.hidden_patches(visible, patches.shape[1])
+        filled = jnp.where(hidden[..., None], predicted * deviation + mean, patches)
+        filled = mae.from_patches(filled, images.shape[1:], model.patch_size)
+        masked = mae.hide_patches(images, hidden, model.patch_size)
+        return jnp.stack([to_pixels(x) for x in (images, masked, filled)], axis=1)
+
+    step = backend.jit(
+        draw,
+        in_shardings=(None, meshes.split_batch(mesh)),
+        out_shardings=meshes.replicated(mesh),
+    )
+    return scoring.score_split(
+        variables,
+        images,
+        eval_step=step,
+        batch_size=math.ceil(len(images) / mesh.size) * mesh.size,
+        mesh=mesh,
+    )
+
+
+def _prepare(
+    images: UInt8[Array, "b h w c"], config_data: ConfigDict, model: MaskedAutoencoder
+) -> tuple[Float[Array, "b rows columns c"], Int[Array, "b visible"]]:
+    """The model's input, and visible patches that depend on the image alone.
+
+    So they are the same in every evaluation, whatever the batch size and the order.
+    """
+    numbers = images.sum(axis=(1, 2, 3), dtype=jnp.uint32)
+    keys = jax.vmap(functools.partial(jax.random.fold_in, jax.random.key(0)))(numbers)
+    images = scoring.normalize(images, config_data)
+    return images, model.draw_visible(keys, images.shape[1:])
+
+
+def _to_pixels(
+    images: Float[Array, "b h w c"], config_data: ConfigDict
+) -> UInt8[Array, "b h w c"]:
+    mean, std = (
+        np.reshape(np.asarray(x, np.float32), (1, 1, 1, -1))
+        for x in (config_data.mean, config_data.std)
+    )
+    return jnp.clip(jnp.round((images * std + mean) * 255), 0, 255).astype(jnp.uint8)
