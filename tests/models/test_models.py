@@ -152,6 +152,17 @@ def test_count_macs_is_what_is_traced(name, settings):
     assert models.count_macs(model, CIFAR) == count_products(traced.jaxpr)
 
 
+def test_count_macs_of_an_autoencoder_counts_what_is_encoded():
+    model = models.make_model(
+        {"name": "vit", "depth": 2, "num_registers": 3, "mlp_ratio": 2.0},
+        num_classes=10, image_shape=CIFAR, dtype="float32",
+        config_mae={"decoder_width": 48, "decoder_depth": 3, "decoder_heads": 2},
+    )  # fmt: skip
+    images, visible = jnp.zeros((1, *CIFAR)), jnp.zeros((1, 16), int)
+    traced = jax.make_jaxpr(model.apply)(shapes_of(model), images, visible)
+    assert models.count_macs(model, CIFAR) == count_products(traced.jaxpr)
+
+
 def test_count_macs_by_hand():
     assert models.count_macs(make("vit_ti"), CIFAR) == 365_107_584
     assert models.count_macs(make("resnet18"), CIFAR) == 555_422_720

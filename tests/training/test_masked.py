@@ -1,6 +1,9 @@
 """Masked autoencoding as a run: its scores, its folder, and what others say to it."""
 
+import shutil
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import traverse_util
@@ -85,7 +88,7 @@ def test_a_figure_shows_what_was_visible_and_fills_the_rest(run):
     grey = round(255 * loaded.config.data.mean[0])
     for image, shown, filled in drawn[..., 0]:
         cut = [
-            np.asarray(mae.to_patches(np.float32(x)[None, ..., None], 2))[0]
+            np.asarray(mae.to_patches(jnp.float32(x)[None, ..., None], 2))[0]
             for x in (image, shown, filled)
         ]
         hidden = (cut[1] == grey).all(axis=1)
@@ -115,11 +118,12 @@ def test_a_vit_starts_from_the_encoder(run):
 @pytest.mark.slow
 def test_commands_for_classifiers_refuse_the_run_in_a_sentence(run, tmp_path):
     workdir = str(run[0])
+    other = shutil.copytree(run[0], tmp_path / "other")
     calls = {
         evaluate: [f"--workdir={workdir}"],
         predict: [f"--workdir={workdir}", "image.png"],
         explain: [f"--workdir={workdir}", "--indices=0"],
-        compare: [workdir, f"--out={tmp_path}"],
+        compare: [workdir, str(other), f"--out={tmp_path / 'out'}"],
     }
     for command, arguments in calls.items():
         with pytest.raises(UserError, match="masked autoencoding, which"):

@@ -49,6 +49,10 @@ RECIPES = {
         "optim.name": "muon", "schedule.name": "linear", "batch_size": 1024,
         "augment.flip": "alternating", "augment.mix_prob": 0.5,
     }),
+    "vit_mae.py": (1_297_360, {
+        "objective": "masked_autoencoding", "mae.mask_ratio": 0.75,
+        "data.select_on": "nothing", "data.validation": 0,
+    }),
     "resnet_cifar.py": (
         RESNET, {"optim.nesterov": True, "augment.flip": "alternating"}
     ),

@@ -7,7 +7,7 @@ metrics.jsonl      one JSON object a line: {"step", "epoch", "split", "loss", ..
 pretrained.json    where the run started from weights: what became of each tensor
 results.json       the selected checkpoint's scores
 checkpoints/       the best state and the two newest
-figures/           training curves and whatever else was drawn
+figures/           training curves, reconstructions and whatever else was drawn
 report.html        of `evaluate --report`, with its numbers as CSV files
 reports/           reports of other splits, checkpoints and image files
 explain.json       of `explain`: how faithful each kind of heat map is
