@@ -117,8 +117,9 @@ def count_products(jaxpr):
     """Multiply-accumulates of every matrix product and convolution that JAX traced."""
     total = 0
     for eqn in jaxpr.eqns:
-        left, out = eqn.invars[0].aval, eqn.outvars[0].aval
+        out = eqn.outvars[0].aval
         if eqn.primitive.name == "dot_general":
+            left = eqn.invars[0].aval
             contracted = eqn.params["dimension_numbers"][0][0]
             total += out.size * math.prod(left.shape[i] for i in contracted)
         elif eqn.primitive.name == "conv_general_dilated":
