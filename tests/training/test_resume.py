@@ -39,7 +39,9 @@ RESNET = {
 }  # fmt: skip
 MASKED = {
     "objective": "masked_autoencoding", "data__select_on": "nothing",
+    "mae__decoder_width": 8, "mae__decoder_depth": 1, "mae__decoder_heads": 2,
     "model__dropout": 0.1, "optim__num_microbatches": 2, "eval_every": "2 steps",
+    "num_steps": 3,
 }  # fmt: skip
 
 
