@@ -51,6 +51,7 @@ def flat(block):
         ("vit_128x6_post_norm", {"depth": 2}),
         ("vit_192x12_patch_norm", {"depth": 2, "num_registers": 3}),
         ("cct_7", {"depth": 2}),
+        ("vit", {"depth": 1, "distillation_token": True, "num_registers": 1}),
         ("vit", {"depth": 1, "stem": "shifted_patch", "local_attention": True}),
         (
             "vit",
@@ -142,6 +143,16 @@ def test_settings_change_the_drawing():
     assert opened["Self-attention"].num_params == 3
     assert opened["LayerScale"].lines == ("one factor per channel, from 0.1",)
     assert described.notes == ()
+
+
+def test_a_distillation_token_has_a_head():
+    described, _ = describe("vit", depth=1, distillation_token=True)
+    parts = by_name(described.parts)
+    assert parts["Distillation token"].output == "66 tokens × 192"
+    assert parts["Positions"].num_params == 66 * 192
+    assert parts["Class and distillation token"].output == "2 tokens × 192"
+    assert parts["Two heads"].lines == ("linear, 192 → 10 each", "their mean")
+    assert parts["Two heads"].num_params == 2 * 1_930
 
 
 def test_a_convolutional_stem_layer_by_layer():

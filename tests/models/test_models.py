@@ -140,6 +140,7 @@ def count_products(jaxpr):
         ("vit", {"depth": 2, "pooling": "mean", "num_registers": 3, "mlp_ratio": 1.5}),
         ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 16),
                  "stem_downsampling": "stride"}),
+        ("vit", {"depth": 1, "distillation_token": True, "num_registers": 1}),
         ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 16, 32),
                  "patch_size": 8}),
         ("resnet18", {}),
@@ -236,6 +237,7 @@ def test_every_model_setting_of_the_config_is_a_field():
         ({"name": "vit", "width": 90, "position_embedding": "sinusoidal_2d"},
          ["width is 90", "by 4", "92"]),
         ({"name": "vit", "stem_channels": (64,)}, ["stem_channels", "stem=conv"]),
+        ({"name": "cct_7", "distillation_token": True}, ["distillation", "=cls"]),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused(settings, words):

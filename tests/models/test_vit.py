@@ -1,6 +1,7 @@
 """The ViT against a plain NumPy one, and what each of its settings does."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -133,14 +134,14 @@ def wave(position, channel, width):
 
 
 def numpy_positions(p, model, grid):
-    num_class_tokens = int(model.pooling == "cls")
+    num_prefix_tokens = int(model.pooling == "cls") + int(model.distillation_token)
     width, (rows, columns) = model.width, grid
     if model.position_embedding == "none":
         return 0
     if model.position_embedding == "learned":
         return p["positions"][0]
     if model.position_embedding == "sinusoidal_1d":
-        count = num_class_tokens + rows * columns
+        count = num_prefix_tokens + rows * columns
         return np.array(
             [[wave(n, c, width) for c in range(width)] for n in range(count)]
         )
@@ -151,7 +152,7 @@ def numpy_positions(p, model, grid):
         for y in range(rows)
         for x in range(columns)
     ]
-    return np.array([[0.0] * width] * num_class_tokens + patches)
+    return np.array([[0.0] * width] * num_prefix_tokens + patches)
 
 
 def numpy_vit(p, image, model):
@@ -161,6 +162,8 @@ def numpy_vit(p, image, model):
     x = stem(p["stem"], image, model)
     if model.patch_norm:
         x = layer_norm(p["patch_norm"], x, model.norm_eps)
+    if model.distillation_token:
+        x = np.concatenate([p["distillation_token"][0], x])
     if model.pooling == "cls":
         x = np.concatenate([p["class_token"][0], x])
     x = x + numpy_positions(p, model, grid)
@@ -190,7 +193,10 @@ def numpy_vit(p, image, model):
         features = patches.mean(0)
     else:
         features = softmax(dense(p["pool"], patches)[:, 0]) @ patches
-    return dense(p["head"], features)
+    logits = dense(p["head"], features)
+    if model.distillation_token:
+        logits = (logits + dense(p["distillation_head"], x[1])) / 2
+    return logits
 
 
 @pytest.mark.parametrize(
@@ -210,6 +216,9 @@ def numpy_vit(p, image, model):
          "layer_scale": 0.5},
         {"stem": "conv", "patch_size": 2, "pooling": "sequence"},
         {"stem": "conv", "stem_channels": (4, 6), "stem_downsampling": "stride"},
+        {"distillation_token": True, "num_registers": 1},
+        {"distillation_token": True, "position_embedding": "sinusoidal_1d"},
+        {"distillation_token": True, "position_embedding": "sinusoidal_2d"},
     ],
     ids=lambda settings: "-".join(map(str, settings.values())) or "defaults",
 )  # fmt: skip
@@ -251,7 +260,20 @@ def test_nothing_is_sown_unless_asked_for():
         lambda: model.apply(variables, images, mutable=["batch_stats"])
     )[1]
     assert state == {}
-    assert set(jax.eval_shape(model.init, jax.random.key(0), images)) == {"params"}
+    for each in (model, ViT(**SMALL, distillation_token=True)):
+        variables = jax.eval_shape(each.init, jax.random.key(0), images)
+        assert set(variables) == {"params"}
+
+
+def test_each_head_is_told_apart_where_asked():
+    model = ViT(**SMALL, distillation_token=True)
+    variables, images = random_variables(model), random_images()
+    apply = jax.jit(functools.partial(model.apply, mutable=["heads"]))
+    logits, state = apply(variables, images)
+    assert set(state) == {"heads"}
+    (first,), (second,) = (state["heads"][x] for x in ("class", "distillation"))
+    assert np.abs(first - second).max() > 0.01
+    np.testing.assert_array_equal(logits, (first + second) / 2)
 
 
 # Every field, a value other than the one beside it, and what else must be set.
@@ -267,6 +289,7 @@ CHANGES = {
     "layer_init": ("pytorch", {}),
     "token_init": ("zeros", {}),
     "pooling": ("mean", {}),
+    "distillation_token": (True, {}),
     "norm_position": ("post", {}),
     "final_norm": (False, {}),
     "patch_norm": (True, {}),

@@ -66,6 +66,9 @@ _VARIANT = {
         "What the classifier sees: the class token, the mean of the patch tokens, or "
         "their mean with learned weights (sequence).",
     ),
+    "distillation_token": _switch(
+        "A second token and head learn from the teacher; needs model.pooling=cls."
+    ),
     "norm_position": _choice(
         ("pre", "post"), "LayerNorm stands before or after each sublayer."
     ),

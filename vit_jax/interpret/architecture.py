@@ -115,6 +115,10 @@ def _to_tokens(model: models.ViT, traced: Traced) -> tuple[Part, ...]:
     if "class_token" in traced.params:
         length += traced.params["class_token"].shape[1]
         parts.append(part("Class token", "learned, put in front", "class_token"))
+    if "distillation_token" in traced.params:
+        length += traced.params["distillation_token"].shape[1]
+        where = "learned, put behind the class token"
+        parts.append(part("Distillation token", where, "distillation_token"))
     if model.position_embedding != "none":
         form = f"{_POSITIONS[model.position_embedding]}, added"
         parts.append(part("Positions", form, "positions"))
@@ -201,4 +205,6 @@ def _pooling(model: models.ViT, traced: Traced) -> Part:
         "sequence": ("Sequence pooling", "patches weighted by a learned softmax"),
     }[model.pooling]
     width = times(*traced.inputs["head"])
+    if model.num_prefix_tokens == 2:
+        name, width = "Class and distillation token", f"2 tokens × {width}"
     return Part(name, (line,), "head", width, traced.count("pool"))

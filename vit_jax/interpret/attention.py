@@ -1,8 +1,9 @@
 """Attention weights of a ViT, read from its forward pass, and heat maps of them.
 
 Maps are fractions on the grid of patches, [batch, rows, columns]. They start from the
-tokens that the head reads: the class token; with mean pooling all patches equally; with
-sequence pooling the patches by their learned softmax weights.
+tokens that the heads read: the class token, and as much the distillation token where
+there is one; with mean pooling all patches equally; with sequence pooling the patches
+by their learned softmax weights.
 """
 
 import dataclasses
@@ -76,10 +77,10 @@ def read_attention(
     )
     height, width, _ = run.input_shape
     grid = (height // model.patch_size, width // model.patch_size)
-    num_patches, first_patch = grid[0] * grid[1], int(model.pooling == "cls")
+    num_patches, first_patch = grid[0] * grid[1], model.num_prefix_tokens
     readout = np.zeros((len(images), weights.shape[-1]), np.float32)
     if model.pooling == "cls":
-        readout[:, 0] = 1
+        readout[:, :first_patch] = 1 / first_patch
     elif model.pooling == "mean":
         readout[:, :num_patches] = 1 / num_patches
     else:

@@ -81,8 +81,11 @@ def image_part(traced: Traced) -> Part:
 def head_parts(traced: Traced) -> tuple[Part, Part]:
     """The head, and the classes that are its output."""
     (width,), (classes,) = traced.inputs["head"], traced.outputs["head"]
-    lines = (f"linear, {width} → {classes}",)
-    head = Part("Head", lines, "head", f"{classes} logits", traced.count("head"))
+    name, lines = "Head", (f"linear, {width} → {classes}",)
+    if "distillation_head" in traced.params:
+        name, lines = "Two heads", (f"linear, {width} → {classes} each", "their mean")
+    num_params = traced.count("head", "distillation_head")
+    head = Part(name, lines, "head", f"{classes} logits", num_params)
     return head, Part("Classes", (f"softmax: {classes} probabilities",), "data", "")
 
 

@@ -80,6 +80,7 @@ MODELS: dict[str, functools.partial] = {
 
 # Settings that have an effect only if another setting has a certain value.
 _NEEDS = {
+    "distillation_token": ("pooling", "cls"),
     "stem_channels": ("stem", "conv"),
     "stem_downsampling": ("stem", "conv"),
 }

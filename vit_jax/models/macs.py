@@ -30,8 +30,8 @@ def _vit_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:
     blocks = model.depth * _block_macs(num_tokens, width, model.mlp_ratio)
     # Sequence pooling: a score for each patch, then the sum of the weighted patches.
     pooling = 2 * num_patches * width if model.pooling == "sequence" else 0
-    head = width * model.num_classes
-    return _stem_macs(model, image_shape) + blocks + pooling + head
+    heads = max(1, model.num_prefix_tokens) * width * model.num_classes
+    return _stem_macs(model, image_shape) + blocks + pooling + heads
 
 
 def _autoencoder_macs(

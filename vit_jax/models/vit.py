@@ -21,22 +21,29 @@ from vit_jax.models.initializers import TOKEN_INITS, dense_inits
 class ViT(BlockSettings, nn.Module):
     """Vision Transformer (Dosovitskiy et al., 2021, "An Image is Worth 16x16 Words").
 
-    The order of the tokens is: class token if there is one, patches row by row,
-    registers. Sows, in the collection "intermediates", "features" (float32
-    [batch, width], the head's input) and each block's attention weights.
+    The order of the tokens is: class token if there is one, distillation token if there
+    is one, patches row by row, registers. Sows, in the collection "intermediates",
+    "features" (float32 [batch, width], the head's input) and each block's attention
+    weights.
 
     Attributes:
       num_classes: length of the logits.
       patch_size: distance of two tokens in pixels; divides the image.
       width: of the tokens.
       depth: number of blocks.
-      position_embedding: "learned"; "sinusoidal_1d" over the class token and the
-        patches in order; "sinusoidal_2d" over the patches' grid, zero for the class
-        token; or "none".
-      token_init: of the class token, registers and learned positions: "normal", with
-        standard deviation 0.02, "standard_normal", with 1, or "zeros".
+      position_embedding: "learned"; "sinusoidal_1d" over all tokens but registers in
+        order; "sinusoidal_2d" over the patches' grid, zero for what comes before them;
+        or "none".
+      token_init: of the class token, distillation token, registers and learned
+        positions: "normal", with standard deviation 0.02, "standard_normal", with 1, or
+        "zeros".
       pooling: input of the head: the "cls" token, the "mean" of the patches, or a
         "sequence" pooling, weighted by a learned softmax (Hassani et al., 2021).
+      distillation_token: with pooling "cls", a second token with a head of its own
+        (Touvron et al., 2021, "Training data-efficient image transformers &
+        distillation through attention", section 4). The logits are the mean of both
+        heads'; those of each are sown as "class" and "distillation" in the collection
+        "heads".
       final_norm: LayerNorm after the last block.
       patch_norm: LayerNorm on the embedded patches.
       embedding_dropout: rate on the sequence that enters the first block.
@@ -57,6 +64,7 @@ class ViT(BlockSettings, nn.Module):
     position_embedding: str = "learned"
     token_init: str = "normal"
     pooling: str = "cls"
+    distillation_token: bool = False
     final_norm: bool = True
     patch_norm: bool = False
     embedding_dropout: float = 0.0
@@ -65,6 +73,11 @@ class ViT(BlockSettings, nn.Module):
     stem: str = "patch"
     stem_channels: tuple[int, ...] = ()
     stem_downsampling: str = "max_pool"
+
+    @property
+    def num_prefix_tokens(self) -> int:
+        """The number of tokens before the patches, each of which has a head."""
+        return int(self.pooling == "cls") * (1 + self.distillation_token)
 
     @nn.compact
     def __call__(
@@ -88,12 +101,15 @@ class ViT(BlockSettings, nn.Module):
             features = jnp.einsum("bt,btw->bw", nn.softmax(scores(x)[..., 0]), x)
         self.sow("intermediates", "features", features)
         inits = dense_inits(self.layer_init, self.width)
-        return nn.Dense(self.num_classes, name="head", **inits)(features)
-
-    @property
-    def num_prefix_tokens(self) -> int:
-        """1 where the sequence begins with a class token, else 0."""
-        return int(self.pooling == "cls")
+        logits = nn.Dense(self.num_classes, name="head", **inits)(features)
+        if self.num_prefix_tokens < 2:
+            return logits
+        head = nn.Dense(self.num_classes, name="distillation_head", **inits)
+        distilled = head(x[:, 1])
+        if not self.is_initializing():
+            self.sow("heads", "class", logits)
+            self.sow("heads", "distillation", distilled)
+        return (logits + distilled) / 2
 
     def embed(
         self, images: Float[Array, "batch height width channels"], *, train: bool
@@ -105,8 +121,9 @@ class ViT(BlockSettings, nn.Module):
         x = x.reshape(batch, num_patches, self.width)
         if self.patch_norm:
             x = nn.LayerNorm(self.norm_eps, self.dtype, name="patch_norm")(x)
-        if self.pooling == "cls":
-            x = jnp.concatenate([self._tokens("class_token", 1, batch), x], axis=1)
+        names = ("class_token", "distillation_token")[: self.num_prefix_tokens]
+        prefix = [self._tokens(name, 1, batch) for name in names]
+        x = jnp.concatenate([*prefix, x], axis=1) if prefix else x
         if self.position_embedding != "none":
             x += self._positions(rows, columns).astype(x.dtype)
         if self.num_registers:

@@ -27,6 +27,7 @@ TIMM = {
     "norm": "final_norm",
     "fc_norm": "feature_norm",
     "head": "head",
+    "head_dist": "distillation_head",
 }
 _HUGGING_FACE = {
     "embeddings.cls_token": "class_token",
@@ -71,7 +72,6 @@ _GOOGLE = {
 # Names that no model here has a place for, and why they can go.
 DROPPED = {
     r"pre_logits[./].*": "a layer of pretraining between the features and the head",
-    r"head_dist\..*": "the head of the distillation token; the model has one head",
     r"(module\.)?head\.(mlp|last_layer)\..*": "the projection of DINO's pretraining",
     r"(decoder_.*|(embeddings\.)?mask_token)": "used in pretraining only",
     r"pooler\..*": "Hugging Face's pooler, which its classifier does not read",

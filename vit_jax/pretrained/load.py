@@ -209,7 +209,12 @@ def _fit_stem(
 def _fit_head(
     renamed: Renamed, report: Report, shapes: dict[str, tuple[int, ...]], head: str
 ) -> None:
-    names = ("head/kernel", "head/bias")
+    for name in ("distillation_head/kernel", "distillation_head/bias"):
+        if name in renamed.tensors and name not in shapes:
+            del renamed.tensors[name]
+            reason = "the model has no distillation token"
+            report.dropped[renamed.sources.pop(name)] = reason
+    names = [x for x in shapes if x.split("/")[0] in ("head", "distillation_head")]
     if head == "keep":
         num_classes = renamed.tensors.get("head/bias", np.empty(0)).size
         between = [name for name in report.dropped if "pre_logits" in name]

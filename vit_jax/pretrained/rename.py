@@ -227,9 +227,7 @@ def settings_of(renamed: Renamed, path: str) -> dict[str, Any]:
     averaged = "fc_norm" in renamed.sources.get("final_norm/scale", "")
     averaged = averaged or "class_token" not in tensors
     settings["pooling"] = "mean" if averaged else "cls"
-    settings["num_registers"] = sum(
-        tensors[name].shape[1]
-        for name in ("registers", "distillation_token")
-        if name in tensors
-    )
+    registers = tensors.get("registers")
+    settings["num_registers"] = 0 if registers is None else registers.shape[1]
+    settings["distillation_token"] = not averaged and "distillation_token" in tensors
     return settings

@@ -1,4 +1,4 @@
-"""Fits registers and positions to a model's grid of patches."""
+"""Fits tokens and positions to those of a model and to its grid of patches."""
 
 import math
 
@@ -11,6 +11,9 @@ from vit_jax.pretrained.report import Report
 
 Grid = tuple[int, int]
 
+# The tokens that stand before the patches, in order, each with a position of its own.
+_PREFIX = ("class_token", "distillation_token")
+
 
 def fit_tokens(
     renamed: Renamed,
@@ -21,11 +24,12 @@ def fit_tokens(
     new_grid: Grid,
     rule: str,
 ) -> None:
-    """Changes registers and positions in `renamed` to what the model has, in place.
+    """Changes tokens and positions in `renamed` to what the model has, in place.
 
-    Elsewhere the tokens stand as class, registers, patches, and all of them may have a
-    position. Here registers stand last and have none: theirs is added to them once and
-    for all. DeiT's distillation token is to the others one more register.
+    Elsewhere the tokens stand as class, distillation, registers, patches, and all of
+    them may have a position. Here registers stand last and have none: theirs is added
+    to them once and for all. To a model without a distillation token, DeiT's is one
+    more register.
 
     Args:
       renamed: what the file has.
@@ -38,29 +42,32 @@ def fit_tokens(
     Raises:
       UserError: the positions fit no grid.
     """
-    registers = _pop_registers(renamed)
+    registers, sources = _pop_registers(renamed, shapes)
     positions = renamed.tensors.get("positions")
     if positions is not None:
-        num_class = int("class_token" in renamed.tensors)
+        prefix = [name for name in _PREFIX if name in renamed.tensors]
         num_registers = 0 if registers is None else registers.shape[1]
         old_grid, num_before = _split(
-            report.path, positions.shape[1], num_class, num_registers, old_grid
+            report.path, positions.shape[1], len(prefix), num_registers, old_grid
         )
-        if registers is not None and num_before == num_class + num_registers:
-            registers = registers + positions[:, num_class:num_before]
+        if registers is not None and num_before == len(prefix) + num_registers:
+            registers = registers + positions[:, len(prefix) : num_before]
         if "patch_size" in report.settings:
             side = report.settings["patch_size"]
             report.pretraining_image = (old_grid[0] * side, old_grid[1] * side)
         if "positions" in shapes:
-            of_class = np.zeros_like(positions[:, :1])
-            if num_class and num_before:
-                of_class = positions[:, :1]
+            of_prefix = [
+                positions[:, [prefix.index(name)]]
+                if name in prefix and num_before
+                else np.zeros_like(positions[:, :1])
+                for name in _PREFIX
+                if name in shapes
+            ]
             grid = positions[0, num_before:].reshape(*old_grid, -1)
             grid = resize_grid(grid, new_grid, rule)
             of_patches = grid.reshape(1, -1, grid.shape[-1])
-            has_class = shapes["positions"][1] > math.prod(new_grid)
             renamed.tensors["positions"] = np.concatenate(
-                [of_class, of_patches] if has_class else [of_patches], axis=1
+                [*of_prefix, of_patches], axis=1
             )
             if old_grid != new_grid:
                 report.resized["positions"] = (
@@ -68,23 +75,30 @@ def fit_tokens(
                     f"patches ({rule})"
                 )
     if registers is not None:
-        _place_registers(renamed, report, registers, shapes)
+        _place_registers(renamed, report, registers, sources, shapes)
 
 
-def _pop_registers(renamed: Renamed) -> np.ndarray | None:
-    names = ("registers", "distillation_token")
-    found = [renamed.tensors.pop(name) for name in names if name in renamed.tensors]
-    return np.concatenate(found, axis=1) if found else None
+def _pop_registers(
+    renamed: Renamed, shapes: dict[str, tuple[int, ...]]
+) -> tuple[np.ndarray | None, list[str]]:
+    """The registers, in order, and their names in the file."""
+    names = [
+        name for name in ("distillation_token", "registers") if name in renamed.tensors
+    ]
+    if "distillation_token" in names and "distillation_token" in shapes:
+        names.remove("distillation_token")
+    found = [renamed.tensors.pop(name) for name in names]
+    sources = [renamed.sources.pop(name) for name in names]
+    return (np.concatenate(found, axis=1) if found else None), sources
 
 
 def _place_registers(
     renamed: Renamed,
     report: Report,
     registers: np.ndarray,
+    sources: list[str],
     shapes: dict[str, tuple[int, ...]],
 ) -> None:
-    names = ("registers", "distillation_token")
-    sources = [renamed.sources.pop(name) for name in names if name in renamed.sources]
     if "registers" in shapes:
         renamed.tensors["registers"] = registers
         renamed.sources["registers"] = " + ".join(sources)
@@ -94,14 +108,18 @@ def _place_registers(
 
 
 def _split(
-    path: str, num_positions: int, num_class: int, num_registers: int, grid: Grid | None
+    path: str,
+    num_positions: int,
+    num_prefix: int,
+    num_registers: int,
+    grid: Grid | None,
 ) -> tuple[Grid, int]:
     """The grid of the positions, and how many of them come before the patches'.
 
     196 positions are 14 x 14 patches even where there is a class token, which then has
     none; 197 are those and the class token's.
     """
-    for num_before in (num_class + num_registers, num_class, 0):
+    for num_before in (num_prefix + num_registers, num_prefix, 0):
         num_patches = num_positions - num_before
         side = math.isqrt(max(num_patches, 0))
         found = grid or (side, side)
@@ -110,6 +128,6 @@ def _split(
     expected = f"a grid of {grid[0]} x {grid[1]}" if grid else "a square grid"
     raise UserError(
         f"The weights file {path} has {num_positions} positions, which do not make "
-        f"{expected}, with or without {num_class} class token and {num_registers} "
-        "registers; give the grid (rows, columns) of its patches."
+        f"{expected}, with or without those of the tokens before it ({num_prefix}) and "
+        f"of registers ({num_registers}); give the grid (rows, columns) of its patches."
     )

@@ -32,6 +32,8 @@ def save_timm(
 ) -> dict[str, Any]:
     """Writes safetensors that timm's `VisionTransformer` loads with strict=True.
 
+    A model with a distillation token is timm's `VisionTransformerDistilled`.
+
     Args:
       path: of the file, which is replaced.
       model: a ViT with a patch stem, norms before the sublayers and learned positions.
@@ -39,9 +41,9 @@ def save_timm(
       image_shape: of the images it sees, [height, width, channels].
 
     Returns:
-      The arguments with which `timm.models.VisionTransformer` is the same model; its
-      LayerNorms have an epsilon of 1e-6, which is no argument of one word. They are in
-      the file's metadata too.
+      The arguments with which that class of timm is the same model; its LayerNorms have
+      an epsilon of 1e-6, which is no argument of one word. They are in the file's
+      metadata too.
 
     Raises:
       UserError: timm has no such model.
@@ -56,6 +58,12 @@ def save_timm(
         raise UserError(
             'timm has no ViT with pooling="sequence", expected "cls" or "mean"; such a '
             "model cannot be written for timm."
+        )
+    if model.distillation_token and model.num_registers:
+        raise UserError(
+            "timm has no ViT with a distillation token and "
+            f"{model.num_registers} registers, expected one or the other; such a model "
+            "cannot be written for timm."
         )
     flat = traverse_util.flatten_dict(params, sep="/")
     tensors = dict(_to_timm(name, np.asarray(x)) for name, x in flat.items())
