@@ -170,6 +170,11 @@ def check_sweep(config: ConfigDict) -> None:
             "config.schedule.name is plateau, whose rate follows one run's losses; "
             "give a sweep another schedule."
         )
+    if config.distill.teacher:
+        raise UserError(
+            f"config.distill.teacher is {config.distill.teacher}, but a sweep trains "
+            "without a teacher; leave it out."
+        )
     if not config.optim.learning_rate:
         raise UserError(
             "config.optim.learning_rate is 0, but the members' rates are multiples of "

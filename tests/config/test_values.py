@@ -15,6 +15,14 @@ from vit_jax.errors import UserError
         ({"optim": {"name": "adam", "weight_decay": 0.1}}, ["adamw", "0.1"]),
         ({"optim": {"name": "muon", "learning_rate": 0}}, ["learning_rate", "muon"]),
         ({"num_epochs": 0}, ["num_epochs", "0"]),
+        (
+            {"linear_probe": True, "model": {"distillation_token": True}},
+            ["linear_probe", "second head"],
+        ),
+        (
+            {"linear_probe": True, "distill": {"teacher": "run"}},
+            ["linear_probe", "distill.teacher"],
+        ),
     ],
 )
 def test_impossible_combinations(settings, words):

@@ -101,6 +101,7 @@ def test_what_was_measured_is_kept(config, splits):
         ),
         ({"schedule__name": "plateau"}, "follows one run's losses"),
         ({"optim__learning_rate": 0.0}, "multiples of it"),
+        ({"distill__teacher": "run"}, "without a teacher"),
     ],
 )
 def test_refused(tiny_config, changes, message):

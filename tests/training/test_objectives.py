@@ -1,11 +1,109 @@
-"""The losses, by hand."""
+"""Objectives against formulas in NumPy."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vit_jax.models import ResNet, ViT, init_variables
 from vit_jax.training import objectives
+from vit_jax.training.teacher import teacher_logits
+
+SHAPE = (8, 8, 3)
+RNG = np.random.default_rng(0)
+STUDENT, TEACHER = RNG.normal(0, 2, (2, 6, 5))
+TARGETS = RNG.dirichlet(np.ones(5), 6)
+
+
+def log_softmax(logits):
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def soft_by_hand(student, teacher, temperature):
+    """Hinton et al., 2015: the KL divergence, written out."""
+    p = np.exp(log_softmax(teacher / temperature))
+    q = np.exp(log_softmax(student / temperature))
+    return temperature**2 * (p * np.log(p / q)).sum(-1).mean()
+
+
+def hard_by_hand(student, teacher):
+    rows = np.arange(len(student))
+    return -log_softmax(student)[rows, teacher.argmax(-1)].mean()
+
+
+def test_the_teachers_term_is_the_papers():
+    for temperature in (1.0, 3.0):
+        loss = objectives.teacher_loss(
+            jnp.float32(STUDENT), jnp.float32(TEACHER),
+            kind="soft", temperature=temperature,
+        )  # fmt: skip
+        expected = soft_by_hand(STUDENT, TEACHER, temperature)
+        np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    loss = objectives.teacher_loss(
+        jnp.float32(STUDENT), jnp.float32(TEACHER), kind="hard", temperature=9.0
+    )
+    np.testing.assert_allclose(loss, hard_by_hand(STUDENT, TEACHER), rtol=1e-5)
+
+
+def moved(variables, seed):
+    """Variables away from their initial values, so that nothing is 0 or 1."""
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(
+        lambda x: x + np.float32(0.3) * np.abs(rng.normal(size=x.shape)).astype("f4"),
+        variables,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("token", [False, True])
+@pytest.mark.parametrize("kind", ["hard", "soft"])
+def test_distillation_is_the_sum_of_both_terms(token, kind):
+    key = jax.random.key(0)
+    student = ViT(5, width=8, depth=1, num_heads=2, distillation_token=token)
+    teacher = ResNet(5, stage_sizes=(1,), width=4)
+    variables = moved(init_variables(student, key, SHAPE), 0)
+    theirs = moved(init_variables(teacher, key, SHAPE), 1)
+    images = jnp.float32(RNG.normal(size=(6, *SHAPE)))
+    scale, offset = np.float32([2, 3, 4]), np.float32([0.1, 0.2, 0.3])
+
+    @jax.jit
+    def loss(variables, theirs):
+        return objectives.distillation(
+            variables, images, jnp.float32(TARGETS), key, theirs,
+            model=student, label_smoothing=0.0, kind=kind, alpha=0.3, temperature=2.0,
+            teacher_logits=functools.partial(
+                teacher_logits, model=teacher, scale=scale, offset=offset
+            ),
+        )  # fmt: skip
+
+    value, (metrics, batch_stats) = loss(variables, theirs)
+    apply = jax.jit(functools.partial(student.apply, mutable=["heads"]))
+    logits, state = apply(variables, images)
+    mine, from_teacher = (
+        np.float64(state["heads"][name][0]) if token else np.float64(logits)
+        for name in ("class", "distillation")
+    )
+    assert token == (np.abs(mine - from_teacher).max() > 0.01)
+    # The teacher's BatchNorms have their running statistics, not the batch's.
+    by_running = jax.jit(functools.partial(teacher.apply, train=False))
+    seen = np.float64(by_running(theirs, np.asarray(images) * scale + offset))
+    by_teacher = {
+        "hard": hard_by_hand(from_teacher, seen),
+        "soft": soft_by_hand(from_teacher, seen, 2.0),
+    }[kind]
+    by_targets = -(TARGETS * log_softmax(mine)).sum(-1).mean()
+    np.testing.assert_allclose(value, 0.7 * by_targets + 0.3 * by_teacher, rtol=1e-4)
+    assert metrics["loss"] == value and batch_stats == {}
+    hits = seen.argmax(-1) == TARGETS.argmax(-1)
+    assert float(metrics["teacher_accuracy"]) == pytest.approx(hits.mean())
+    hits = np.asarray(logits).argmax(-1) == TARGETS.argmax(-1)
+    assert float(metrics["accuracy"]) == pytest.approx(hits.mean())
+
+    gradients = jax.grad(lambda t: loss(variables, t)[0])(theirs)
+    assert all(not np.any(leaf) for leaf in jax.tree.leaves(gradients))
+
 
 VISIBLE = np.array([[0, 3], [5, 1]])
 

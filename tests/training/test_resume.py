@@ -108,6 +108,42 @@ def test_resume_at_every_step_is_exact(
     assert val[0] == val[1]
 
 
+@pytest.mark.slow
+def test_resume_with_a_teacher_is_exact_and_refuses_another_one(
+    tiny_config, tiny_run, tmp_path, monkeypatch, interrupt_after_one_step
+):
+    teacher, moved = tmp_path / "teacher", tmp_path / "moved"
+    train_and_evaluate(tiny_config(**RESNET), teacher)
+    config = tiny_config(
+        **VIT, distill__teacher=str(teacher), model__distillation_token=True
+    )
+    whole = train_and_evaluate(config, tmp_path / "whole")
+    assert 0 <= RunFolder(tmp_path / "whole").read_metrics()[0]["teacher_accuracy"] <= 1
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            interrupt_after_one_step(signal.SIGTERM)
+            train_and_evaluate(config, tmp_path / "pieces")
+        monkeypatch.undo()
+
+    teacher.rename(moved)
+    shutil.copytree(tiny_run[0], teacher)
+    with pytest.raises(UserError, match=r"settings \(.*distill.sha256: '\w{64}' -> "):
+        train_and_evaluate(config, tmp_path / "pieces")
+    with pytest.raises(UserError, match=r"distill.sha256: '\w{64}' -> ''"):
+        train_and_evaluate(
+            tiny_config(**VIT, model__distillation_token=True), tmp_path / "pieces"
+        )
+    # The same teacher in another folder is the same teacher.
+    config.distill.teacher = str(moved)
+    pieces = train_and_evaluate(config, tmp_path / "pieces")
+    assert pieces["test"] == whole["test"]
+    for name in ("whole", "pieces"):
+        stored = RunFolder(tmp_path / name).read("config")
+        stored["distill"]["teacher"] = str(moved)
+        RunFolder(tmp_path / name).write("config", stored)
+    assert_identical(newest(tmp_path / "whole"), newest(tmp_path / "pieces"))
+
+
 def test_a_finished_run_is_not_trained_again(tiny_run, tiny_config):
     workdir, results = tiny_run
     before = newest(workdir)

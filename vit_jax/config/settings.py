@@ -245,6 +245,30 @@ FIELDS: dict[str, Field] = {
     "schedule.plateau_min_delta": number(
         1e-4, "Smallest relative decrease of the loss that counts as lower."
     ),
+    # ---- distillation
+    "distill.teacher": text(
+        "", "Folder of the run from whose model this one learns; '': no teacher."
+    ),
+    "distill.kind": choice(
+        ("hard", "soft"),
+        "What is learned from the teacher: its most probable class, or all its "
+        "probabilities.",
+    ),
+    "distill.alpha": fraction(
+        0.5,
+        "Weight of the teacher's term in the loss; that of the labels has the rest.",
+    ),
+    "distill.temperature": number(
+        3.0, "Divides the logits of both models before the softmax, with soft.", 0.1
+    ),
+    "distill.step": integer(
+        None,
+        "Step of the teacher's checkpoint; None: its best one's, which is filled in.",
+        optional=True,
+    ),
+    "distill.sha256": text(
+        "", "SHA-256 of the teacher's checkpoint; '': any, and its own is filled in."
+    ),
     # ---- early stopping
     "early_stopping.patience": integer(
         0,

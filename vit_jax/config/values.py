@@ -106,6 +106,16 @@ def check_config(config: ConfigDict) -> None:
             "config.linear_probe is True, but config.stages has stages to train; "
             "switch the first off or set config.stages=()."
         )
+    if config.linear_probe and config.model.distillation_token:
+        raise UserError(
+            "config.linear_probe is True, but config.model.distillation_token gives a "
+            "second head, which a probe does not fit; switch one of them off."
+        )
+    if config.linear_probe and config.distill.teacher:
+        raise UserError(
+            "config.linear_probe is True, but config.distill.teacher is for steps, of "
+            "which a probe trains none; switch one of them off."
+        )
     for stage in stage_configs(config):
         _check_combinations(stage)
 

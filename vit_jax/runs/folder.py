@@ -37,7 +37,8 @@ from vit_jax.runs import disks
 from vit_jax.runs.environment import describe_environment
 from vit_jax.runs.lock import lock
 
-_WHERE_DATA_LIE = {"data.archive", "data.dir", "data.download"}
+# A teacher is told by the SHA-256 of its checkpoint, which is a setting, too.
+_WHERE_DATA_LIE = {"data.archive", "data.dir", "data.download", "distill.teacher"}
 # Settings that change what is shown or where it runs, never what is learned.
 FREE_SETTINGS = {
     "checkpoint_every",

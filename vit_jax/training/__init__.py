@@ -5,6 +5,7 @@ experiment.py       everything that a config describes; summary.py: described in
 steps.py            train_step and eval_step, pure functions; train_state.py: the state;
                     rng.py: random keys
 objectives.py       what a step minimises; trainable.py: which parameters it changes
+teacher.py          the model that another one learns from
 optim.py            schedules, optimizers, plateau and stopping rules
 dispatch.py         several steps as one compiled program
 input_pipeline.py   batches, copied to the devices in advance

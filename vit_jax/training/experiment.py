@@ -22,15 +22,10 @@ from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
-from vit_jax.training import (
-    masked,
-    objectives,
-    optim,
-    scoring,
-    steps,
-    train_state,
-    trainable,
-)
+from vit_jax.runs.load import Run
+from vit_jax.training import masked, optim, scoring, steps, train_state, trainable
+from vit_jax.training.objectives import make_objective
+from vit_jax.training.teacher import load_teacher, pin_teacher, place_teacher
 from vit_jax.training.train_state import TrainState
 
 
@@ -105,7 +100,8 @@ class Experiment:
       num_microbatches: number of parts in which a batch is computed.
       root_key: the run's only random key.
       init_state: () -> the state before the first step, on the mesh.
-      teacher: variables of the model that this one learns from, on the mesh; or None.
+      teacher_run: the run from whose model this one learns, or None.
+      teacher: its variables, on the mesh, or None.
       train_step: (state, batch, root_key, lr_scale, teacher) -> (state, metrics), not
         compiled; the batch is that of `steps.take_batch`.
       scoring: the module that says what `eval_step` gives and how it becomes scores:
@@ -125,6 +121,7 @@ class Experiment:
     num_microbatches: int
     root_key: Array
     init_state: Callable[[], TrainState]
+    teacher_run: Run | None
     teacher: Any
     train_step: Callable
     scoring: types.ModuleType
@@ -205,18 +202,22 @@ def make_experiment(
     splits: dict[str, data.Dataset],
     stage: int = 0,
     first_step: int = 0,
+    teacher: Run | None = None,
 ) -> Experiment:
     """Builds model, optimizer, augmentation and steps; compiles nothing.
 
     Args:
       stage: number of the stage to build.
       first_step: number of steps done before it.
+      teacher: of `load_teacher`, which is called here where this is None; several
+        processes have to call it first, all together.
 
     Raises:
       UserError: settings that do not fit each other, the data or the devices.
     """
     train = splits["train"]
-    run_config = resolve_config(config, train)
+    teacher = teacher or load_teacher(config.distill)
+    run_config = pin_teacher(resolve_config(config, train), teacher, train)
     config = stage_configs(run_config)[stage]
     image_shape, num_classes = input_shape(config, train), len(train.class_names)
     mesh = meshes.make_mesh(config.num_devices)
@@ -255,7 +256,7 @@ def make_experiment(
     )
     train_step = functools.partial(
         steps.train_step,
-        objective=_make_objective(config, model),
+        objective=make_objective(config, model, teacher),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
         augment=make_augment(config, plan, num_classes, config.seed),
@@ -276,27 +277,22 @@ def make_experiment(
         num_microbatches=num_microbatches,
         root_key=root_key,
         init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
-        teacher=None,
+        teacher_run=teacher,
+        teacher=place_teacher(teacher, mesh),
         train_step=train_step,
         scoring=how_scored,
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
     )
 
 
-def _make_objective(config: ConfigDict, model: nn.Module) -> objectives.Objective:
-    if config.objective == "masked_autoencoding":
-        return functools.partial(objectives.masked_autoencoding, model=model)
-    return functools.partial(
-        objectives.classification,
-        model=model,
-        label_smoothing=config.augment.label_smoothing,
-    )
-
-
 def next_stage(experiment: Experiment, first_step: int) -> Experiment:
     """The experiment of the stage after that of `experiment`."""
     built = make_experiment(
-        experiment.config, experiment.splits, experiment.stage + 1, first_step
+        experiment.config,
+        experiment.splits,
+        experiment.stage + 1,
+        first_step,
+        experiment.teacher_run,
     )
     # The evaluation is the same in every stage, and compiled already.
     return dataclasses.replace(built, eval_step=experiment.eval_step)

@@ -32,6 +32,7 @@ _NUM_DRAWN = 6
 # Values without which a setting would need a classifier or its accuracy.
 _NEEDED = {
     "data.select_on": "nothing",
+    "distill.teacher": "",
     "early_stopping.patience": 0,
     "early_stopping.target": None,
     "linear_probe": False,

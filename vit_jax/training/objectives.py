@@ -12,6 +12,7 @@ which returns (loss, (metrics, BatchNorm's next statistics)). Its metrics are fl
 scalars: "loss" and, of a classification, "accuracy" and "weighted_accuracy".
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,11 +21,37 @@ import jax.numpy as jnp
 import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, Key
+from ml_collections import ConfigDict
 
 from vit_jax.models import MaskedAutoencoder, mae
+from vit_jax.runs.load import Run
+from vit_jax.training.teacher import logits_of
 
 Metrics = dict[str, Float[Array, ""]]
 Objective = Callable[..., tuple[Float[Array, ""], tuple[Metrics, Any]]]
+
+
+def make_objective(
+    config: ConfigDict, model: nn.Module, teacher: Run | None
+) -> Objective:
+    """The objective that a resolved config describes.
+
+    Args:
+      teacher: the run from which the model learns, where there is one.
+    """
+    if config.objective == "masked_autoencoding":
+        return functools.partial(masked_autoencoding, model=model)
+    options = {"model": model, "label_smoothing": config.augment.label_smoothing}
+    if teacher is None:
+        return functools.partial(classification, **options)
+    return functools.partial(
+        distillation,
+        **options,
+        teacher_logits=logits_of(teacher, config.data),
+        kind=config.distill.kind,
+        alpha=config.distill.alpha,
+        temperature=config.distill.temperature,
+    )
 
 
 def classification(
@@ -43,6 +70,85 @@ def classification(
     )
     loss, metrics = cross_entropy(logits, targets, label_smoothing)
     return loss, (metrics, updates.get("batch_stats", {}))
+
+
+def distillation(
+    variables: dict[str, Any],
+    images: Float[Array, "b h w c"],
+    targets: Float[Array, "b classes"],
+    key: Key[Array, ""],
+    teacher: Any,
+    *,
+    model: nn.Module,
+    label_smoothing: float,
+    teacher_logits: Callable[[Any, Any], Any],
+    kind: str,
+    alpha: float,
+    temperature: float,
+) -> tuple[Float[Array, ""], tuple[Metrics, Any]]:
+    """What the targets and what a teacher say of the same images, as an objective.
+
+    The loss is (1 - alpha) times the cross-entropy with the targets, plus alpha times
+    `teacher_loss`. With a distillation token, its head alone learns from the teacher,
+    and the class token's head alone from the targets (Touvron et al., 2021, section 4);
+    the accuracies are those of the mean of both.
+
+    Args:
+      label_smoothing: see `cross_entropy`.
+      teacher_logits: (variables, images) -> logits of the teacher.
+      kind, temperature: see `teacher_loss`.
+      alpha: 0 to 1.
+
+    Returns:
+      As every objective, with "teacher_accuracy" among the metrics: the teacher's, on
+      the same augmented images.
+    """
+    logits, updates = model.apply(
+        variables,
+        images,
+        train=True,
+        rngs={"dropout": key},
+        mutable=["batch_stats", "heads"],
+    )
+    heads = updates.get("heads", {"class": [logits], "distillation": [logits]})
+    theirs = teacher_logits(teacher, images)
+    _, metrics = cross_entropy(logits, targets, label_smoothing)
+    from_targets, _ = cross_entropy(heads["class"][0], targets, label_smoothing)
+    from_teacher = teacher_loss(
+        heads["distillation"][0], theirs, kind=kind, temperature=temperature
+    )
+    loss = (1 - alpha) * from_targets + alpha * from_teacher
+    metrics["loss"] = loss
+    metrics["teacher_accuracy"] = jnp.mean(theirs.argmax(-1) == targets.argmax(-1))
+    return loss, (metrics, updates.get("batch_stats", {}))
+
+
+def teacher_loss(
+    logits: Float[Array, "batch classes"],
+    teacher_logits: Float[Array, "batch classes"],
+    *,
+    kind: str,
+    temperature: float,
+) -> Float[Array, ""]:
+    """How far a model is from its teacher, in nats, the mean over a batch.
+
+    Args:
+      kind: "hard": the cross-entropy with the teacher's most probable class (Touvron et
+        al., 2021, arXiv:2012.12877, equation 3). "soft": the Kullback-Leibler
+        divergence from the teacher's probabilities to the model's, both of logits over
+        `temperature`, times temperature squared, so that the size of its gradient does
+        not depend on it (Hinton et al., 2015, arXiv:1503.02531, section 2).
+    """
+    if kind == "hard":
+        classes = teacher_logits.argmax(-1)
+        return optax.losses.softmax_cross_entropy_with_integer_labels(
+            logits, classes
+        ).mean()
+    divergence = optax.losses.kl_divergence_with_log_targets(
+        nn.log_softmax(logits / temperature),
+        nn.log_softmax(teacher_logits / temperature),
+    )
+    return temperature**2 * divergence.mean()
 
 
 def masked_autoencoding(

@@ -37,6 +37,11 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     }
     if config.linear_probe:
         rows["schedule"] = "linear probe: only the head is fitted, and no step trained"
+    if config.distill.teacher:
+        rows["teacher"] = (
+            f"{config.distill.teacher}, step {config.distill.step:,}: its "
+            f"{config.distill.kind} predictions weigh {config.distill.alpha:g}"
+        )
     return "\n".join(f"{name:>9}  {text}" for name, text in rows.items())
 
 

@@ -14,7 +14,7 @@ from vit_jax.parallel import processes
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import selected_checkpoint
+from vit_jax.runs.load import Run, selected_checkpoint
 from vit_jax.training import dispatch, linear_probe, masked, scoring, trainable
 from vit_jax.training.experiment import Experiment, make_experiment, next_stage
 from vit_jax.training.history import History
@@ -23,6 +23,7 @@ from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say
 from vit_jax.training.start import first_state, next_state, pretrained_variables
 from vit_jax.training.summary import describe_stage, summarize
+from vit_jax.training.teacher import load_teacher
 from vit_jax.training.train_state import TrainState
 
 
@@ -61,7 +62,8 @@ def train_and_evaluate(
 def _train_and_evaluate(
     config: ConfigDict, folder: RunFolder, resume_with_changes: bool, profile: bool
 ) -> dict[str, Any]:
-    experiment = processes.run_on_all(lambda: _make_first(config))
+    teacher = load_teacher(config.distill)
+    experiment = processes.run_on_all(lambda: _make_first(config, teacher))
     dataset = scoring.describe_dataset(experiment.splits)
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
@@ -111,11 +113,11 @@ def _train_and_evaluate(
     return results
 
 
-def _make_first(config: ConfigDict) -> Experiment:
+def _make_first(config: ConfigDict, teacher: Run | None) -> Experiment:
     """The experiment of the first stage; those of the others are checked as well."""
-    experiment = make_experiment(config, data.load(config.data))
+    experiment = make_experiment(config, data.load(config.data), teacher=teacher)
     for stage in range(1, len(config.stages)):
-        make_experiment(experiment.config, experiment.splits, stage)
+        make_experiment(experiment.config, experiment.splits, stage, teacher=teacher)
     return experiment
 
 
@@ -246,7 +248,8 @@ def _describe_stages(
     ends = [*starts[1:], int(state.step)]
     described = []
     for stage, (first, last) in enumerate(zip(starts, ends, strict=True)):
-        trained = make_experiment(config, splits, stage, first).trained
+        built = make_experiment(config, splits, stage, first, experiment.teacher_run)
+        trained = built.trained
         if config.linear_probe:
             trained = trainable.trainable_names(state.params, "head")
         part, _ = trainable.split(state.params, trained)
