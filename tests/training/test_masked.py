@@ -17,6 +17,7 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.training import masked, scoring
 from vit_jax.training.experiment import make_experiment
+from vit_jax.training.teacher import load_teacher
 from vit_jax.training.train import train_and_evaluate
 
 MASKED = {
@@ -116,7 +117,9 @@ def test_a_vit_starts_from_the_encoder(run):
 
 
 @pytest.mark.slow
-def test_commands_for_classifiers_refuse_the_run_in_a_sentence(run, tmp_path):
+def test_commands_for_classifiers_refuse_the_run_in_a_sentence(
+    run, tiny_config, tmp_path
+):
     workdir = str(run[0])
     other = shutil.copytree(run[0], tmp_path / "other")
     calls = {
@@ -130,6 +133,8 @@ def test_commands_for_classifiers_refuse_the_run_in_a_sentence(run, tmp_path):
             command.main(arguments)
     with pytest.raises(UserError, match="train a classifier from it"):
         load_run(workdir).predict(np.zeros((1, 8, 8, 1), np.uint8))
+    with pytest.raises(UserError, match=r"teacher cannot be loaded: .* autoencoding"):
+        load_teacher(tiny_config(distill__teacher=str(workdir)).distill)
 
 
 @pytest.mark.parametrize(

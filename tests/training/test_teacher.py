@@ -92,6 +92,9 @@ def test_other_images_steps_and_weights_are_refused(
     refuse("no checkpoint 5", step=5)
     refuse("sha256 is 1234", sha256="1234")
     refuse("give the folder of the teacher's run", teacher="", step=6)
+    changes = {"objective": "masked_autoencoding", "data__select_on": "nothing"}
+    with pytest.raises(UserError, match=r"set config\.distill\.teacher="):
+        make_experiment(tiny_config(distill__teacher=workdir, **changes), splits)
 
 
 @pytest.mark.slow
