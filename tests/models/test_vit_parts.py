@@ -314,7 +314,7 @@ def test_shifted_patches_show_the_right_pixels():
     ],
 )
 def test_conv_stem_halves_in_its_last_layers(channels, patch_size, downsampling, sides):
-    stem = ConvStem(channels, patch_size, downsampling)
+    stem = ConvStem(channels[-1], channels[:-1], patch_size, downsampling)
     images = jnp.zeros((1, 32, 32, 3))
     outputs = {}
 
@@ -326,7 +326,7 @@ def test_conv_stem_halves_in_its_last_layers(channels, patch_size, downsampling,
 
     with nn.intercept_methods(intercept):
         tokens, variables = jax.eval_shape(
-            lambda: stem.init_with_output(jax.random.key(0), images)
+            lambda: stem.init_with_output(jax.random.key(0), images, train=False)
         )
     side = 32 // patch_size
     assert tokens.shape == (1, side, side, channels[-1])

@@ -168,14 +168,15 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
 def _num_microbatches(
     config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
 ) -> int:
-    """The setting, or for a ViT the number that this machine is fastest with.
+    """The setting, or without BatchNorm the number that this machine is fastest with.
 
-    A ResNet's batch stays whole, because BatchNorm would normalise each part by itself.
+    With BatchNorm a batch stays whole, because each part would be normalised by itself.
     The number is not written into the config: a run may continue on another machine,
     with another one.
     """
     asked = config.optim.num_microbatches
-    if asked > 1 or not isinstance(model, models.ViT):
+    has_batch_norm = not isinstance(model, models.ViT) or model.stem_norm == "batch"
+    if asked > 1 or has_batch_norm:
         return asked
     macs = models.count_macs(model, image_shape)
     return backend.num_microbatches(config.batch_size, macs)

@@ -10,6 +10,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import data, models
 from vit_jax.config import check_config
+from vit_jax.models import backend
 from vit_jax.parallel import processes
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
@@ -230,6 +231,7 @@ def _score_best(
         "seed": config.seed,
         "compile_seconds": history.compile_seconds,
         "train_seconds": history.train_seconds,
+        "cpu_seconds": history.cpu_seconds if backend.platform() == "cpu" else None,
         "images_per_second": num_images / history.train_seconds,
         "device": device.device_kind,
         "num_devices": experiment.mesh.size,
