@@ -99,6 +99,9 @@ def test_resume_at_every_step_is_exact(
         for records in logged
     ]
     assert val[0] == val[1]
+    for clock in ("seconds", "cpu_seconds"):
+        counted = [record[clock] for record in logged[1]]
+        assert counted == sorted(counted) and counted[0] > 0
 
 
 def test_a_finished_run_is_not_trained_again(tiny_run, tiny_config):

@@ -7,6 +7,7 @@ steps.py            train_step and eval_step, pure functions; train_state.py: th
 objectives.py       what a step minimises; trainable.py: which parameters it changes
 optim.py            schedules, optimizers, plateau and stopping rules
 dispatch.py         several steps as one compiled program
+time_budget.py      the number of steps that fit into a time; clock.py: training time
 input_pipeline.py   batches, copied to the devices in advance
 scoring.py          scores of a split, each image exactly once
 history.py          the evaluations so far

@@ -16,7 +16,7 @@ from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import selected_checkpoint
-from vit_jax.training import dispatch, linear_probe, scoring, trainable
+from vit_jax.training import dispatch, linear_probe, scoring, time_budget, trainable
 from vit_jax.training.experiment import Experiment, make_experiment, next_stage
 from vit_jax.training.history import History
 from vit_jax.training.loop import Loop, is_finished
@@ -62,7 +62,9 @@ def train_and_evaluate(
 def _train_and_evaluate(
     config: ConfigDict, folder: RunFolder, resume_with_changes: bool, profile: bool
 ) -> dict[str, Any]:
-    experiment = processes.run_on_all(lambda: _make_first(config))
+    splits = processes.run_on_all(lambda: data.load(config.data))
+    config = time_budget.set_num_steps(config, splits, folder)
+    experiment = processes.run_on_all(lambda: _make_first(config, splits))
     dataset = scoring.describe_dataset(experiment.splits)
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
@@ -110,9 +112,9 @@ def _train_and_evaluate(
     return results
 
 
-def _make_first(config: ConfigDict) -> Experiment:
+def _make_first(config: ConfigDict, splits: dict[str, data.Dataset]) -> Experiment:
     """The experiment of the first stage; those of the others are checked as well."""
-    experiment = make_experiment(config, data.load(config.data))
+    experiment = make_experiment(config, splits)
     for stage in range(1, len(config.stages)):
         make_experiment(experiment.config, experiment.splits, stage)
     return experiment
