@@ -15,6 +15,7 @@ from vit_jax.errors import UserError
         ({"optim": {"name": "adam", "weight_decay": 0.1}}, ["adamw", "0.1"]),
         ({"optim": {"name": "muon", "learning_rate": 0}}, ["learning_rate", "muon"]),
         ({"num_epochs": 0}, ["num_epochs", "0"]),
+        ({"time_budget": "1 hour", "linear_probe": True}, ["1 hour", "linear_probe"]),
     ],
 )
 def test_impossible_combinations(settings, words):

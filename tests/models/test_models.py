@@ -141,6 +141,9 @@ def count_products(jaxpr):
                  "stem_downsampling": "stride"}),
         ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 16, 32),
                  "patch_size": 8}),
+        ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 8, 16, 16, 32, 32),
+                 "patch_size": 8, "stem_norm": "batch",
+                 "stem_downsampling": "avg_pool"}),
         ("resnet18", {}),
         ("resnet50", {"width": 16}),
     ],
@@ -224,6 +227,8 @@ def test_every_model_setting_of_the_config_is_a_field():
         ({"name": "vit", "width": 90, "position_embedding": "sinusoidal_2d"},
          ["width is 90", "by 4", "92"]),
         ({"name": "vit", "stem_channels": (64,)}, ["stem_channels", "stem=conv"]),
+        ({"name": "vit", "stem": "conv", "stem_norm": "batch", "stem_channels": (8,)},
+         ["patch_size is 4", "work: 1, 2."]),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused(settings, words):

@@ -222,6 +222,11 @@ def make_experiment(
     num_parts = mesh.size * config.optim.num_microbatches
     meshes.check_batch_size(config.batch_size, num_parts)
     _check_selection(config, splits)
+    if config.time_budget and not config.num_steps:
+        raise UserError(
+            f"config.time_budget is {config.time_budget!r}, which only `python -m "
+            "vit_jax.main` converts to a number of steps; set config.num_steps here."
+        )
     plan = make_plan(config, len(train.images), first_step)
     model = models.make_model(
         config.model,

@@ -82,7 +82,12 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
     with contextlib.closing(stream):
         for i, (_, batches) in enumerate(stream):
             state, metrics = run_steps(
-                state, program.pipeline.split, batches, program.root_key, lr_scale
+                state,
+                program.pipeline.split,
+                batches,
+                program.root_key,
+                lr_scale,
+                experiment.teacher,
             )
             jax.block_until_ready(metrics)
             num_timed, elapsed = i, now() - start

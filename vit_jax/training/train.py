@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import os
-import time
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -17,6 +16,7 @@ from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import selected_checkpoint
 from vit_jax.training import dispatch, linear_probe, scoring, time_budget, trainable
+from vit_jax.training.clock import TrainClock
 from vit_jax.training.experiment import Experiment, make_experiment, next_stage
 from vit_jax.training.history import History
 from vit_jax.training.loop import Loop, is_finished
@@ -181,9 +181,10 @@ def _solve_probe(
     """The state with a solved head, saved as the checkpoint of step 0."""
     if history.train_seconds:
         return state
-    start = time.monotonic()
+    clock = TrainClock()
     state = linear_probe.solve_head(experiment, state)
-    history.train_seconds = time.monotonic() - start
+    clock.lap()
+    history.train_seconds, history.cpu_seconds = clock.seconds, clock.cpu_seconds
     scores = {"accuracy": None, "loss": None}
     if "val" in experiment.splits:
         scores = experiment.evaluate(state.variables)
