@@ -9,8 +9,8 @@ number of steps is measured before the first one. On a GPU, --config.time_budget
 minutes" or --config.num_steps says how long.
 
 Three stages of a 3x3 convolution, BatchNorm, ReLU and average pooling leave 16 tokens
-of an image, which two blocks and mean pooling classify. Muon trains the blocks' matrices
-and AdamW the rest; images are cropped and flipped, and no more in so few epochs.
+of an image, which two blocks and mean pooling classify. Muon trains the matrices of the
+blocks and AdamW the rest; images are cropped and flipped, and no more in so few epochs.
 
 Result: not measured at full length yet. A step of 128 images took 0.62 CPU seconds with
 an MLP of half the width, on two cores of an Intel Xeon (Sapphire Rapids).
