@@ -64,20 +64,29 @@ def _lengths(config, num_steps):
 def test_a_number_that_is_given_or_stored_stays(tiny_config, tmp_path):
     config = tiny_config(time_budget="1 minute", num_steps=7)
     folder = RunFolder(tmp_path)
-    assert set_num_steps(config, {}, folder).num_steps == 7
+    assert set_num_steps(config, {}, folder, False).num_steps == 7
     folder.create()
     folder.write("config", config.to_dict())
     config = tiny_config(time_budget="1 minute", num_steps=None)
-    assert set_num_steps(config, {}, folder).num_steps == 7
+    assert set_num_steps(config, {}, folder, False).num_steps == 7
     assert config.num_steps is None
-    assert set_num_steps(tiny_config(), {}, folder).num_steps == 6
+    assert set_num_steps(tiny_config(), {}, folder, False).num_steps == 6
+
+
+def test_another_budget_is_refused_before_anything_is_compiled(
+    tiny_run, tiny_config, monkeypatch
+):
+    monkeypatch.setattr("vit_jax.training.dispatch.compile_training", None)
+    config = tiny_config(num_steps=None, time_budget="1 minute")
+    with pytest.raises(UserError, match="time_budget: None -> '1 minute'"):
+        train_and_evaluate(config, tiny_run[0])
 
 
 def test_processor_time_of_a_gpu_is_refused(tiny_config, tmp_path, monkeypatch):
     monkeypatch.setattr("vit_jax.models.backend.platform", lambda: "gpu")
     config = tiny_config(time_budget="1 CPU minute", num_steps=None)
     with pytest.raises(UserError, match=r"'1 CPU minute'.*gpu.*without \"CPU\""):
-        set_num_steps(config, {}, RunFolder(tmp_path))
+        set_num_steps(config, {}, RunFolder(tmp_path), False)
 
 
 def test_only_a_training_measures(tiny_config):

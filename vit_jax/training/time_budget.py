@@ -8,6 +8,7 @@ machine takes longer, and ends with the same bits.
 
 import contextlib
 import itertools
+import math
 import time
 
 import jax
@@ -33,12 +34,20 @@ _MANY_STEPS = 1_000_000
 
 
 def set_num_steps(
-    config: ConfigDict, splits: dict[str, data.Dataset], folder: RunFolder
+    config: ConfigDict,
+    splits: dict[str, data.Dataset],
+    folder: RunFolder,
+    resume_with_changes: bool,
 ) -> ConfigDict:
     """The config with the number of steps that its time budget has room for.
 
     A number that the config gives stays, and so does that of a run that was started
     with the same budget in this folder. Without a budget the config is returned as is.
+
+    Args:
+      splits: as `data.load` returns them.
+      folder: the run's.
+      resume_with_changes: whether a run with another budget may go on with this one.
 
     Raises:
       UserError: the budget is processor time, but the device is no CPU; or whatever
@@ -50,8 +59,10 @@ def set_num_steps(
     saved = processes.broadcast_from_primary(
         lambda: folder.read("config") if folder.has("config") else {}
     )
-    if saved.get("time_budget") == config.time_budget:
-        config.num_steps = saved["num_steps"]
+    same_budget = saved.get("time_budget") == config.time_budget
+    if saved and (same_budget or not resume_with_changes):
+        # A folder of another budget will be refused, whatever the number.
+        config.num_steps = saved["num_steps"] or 1
         return config
     seconds, of_cpu = parse_time_budget(config.time_budget)
     if of_cpu and backend.platform() != "cpu":
@@ -78,9 +89,11 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
     ((size, run_steps),) = program.compiled.items()
     lr_scale = meshes.put(np.float32(1), meshes.replicated(experiment.mesh))
     stream = program.pipeline.stream((i * size, size) for i in itertools.count())
-    start, num_timed = now(), 0
-    with contextlib.closing(stream):
-        for i, (_, batches) in enumerate(stream):
+
+    def run_dispatches(number: int) -> float:
+        nonlocal state
+        start = now()
+        for _, batches in itertools.islice(stream, number):
             state, metrics = run_steps(
                 state,
                 program.pipeline.split,
@@ -90,9 +103,11 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
                 experiment.teacher,
             )
             jax.block_until_ready(metrics)
-            num_timed, elapsed = i, now() - start
-            if not num_timed:  # The first dispatch still allocates memory.
-                start = now()
-            elif num_timed >= _FEWEST_DISPATCHES and elapsed >= at_least:
-                break
-    return elapsed / (num_timed * size)
+        return now() - start
+
+    with contextlib.closing(stream):
+        run_dispatches(1)  # It still allocates memory.
+        each = run_dispatches(_FEWEST_DISPATCHES) / _FEWEST_DISPATCHES
+        # The processes compute together, so all of them run as many.
+        number = processes.broadcast_from_primary(lambda: math.ceil(at_least / each))
+        return run_dispatches(max(1, number)) / (max(1, number) * size)

@@ -63,7 +63,7 @@ def _train_and_evaluate(
     config: ConfigDict, folder: RunFolder, resume_with_changes: bool, profile: bool
 ) -> dict[str, Any]:
     splits = processes.run_on_all(lambda: data.load(config.data))
-    config = time_budget.set_num_steps(config, splits, folder)
+    config = time_budget.set_num_steps(config, splits, folder, resume_with_changes)
     experiment = processes.run_on_all(lambda: _make_first(config, splits))
     dataset = scoring.describe_dataset(experiment.splits)
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
