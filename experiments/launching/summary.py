@@ -47,6 +47,7 @@ def describe_run(jobs: Jobs, job: Job) -> dict[str, Any]:
         "num_params": results["num_params"],
         "epochs": results["num_epochs"],
         "train_seconds": round(results["train_seconds"], 1),
+        "cpu_seconds": results.get("cpu_seconds"),
         "wall_seconds": round(jobs.wall_seconds(job), 1),
         "images_per_second": round(results["images_per_second"]),
         "parallel": jobs.shared_with(job),

@@ -117,6 +117,48 @@ RESNET_FAST = {
     "width_32": ("Is a narrower network faster to 94%?", {"model.width": 32}),
 }  # fmt: skip
 
+# Every arm trains for the same processor time, so one that is slower has fewer steps.
+LAPTOP = {
+    "base": _BASE,
+    "stem_stride": ("Is a stem that halves by stride, and is cheaper, as good?",
+                    {"model.stem_downsampling": "stride"}),
+    "stem_narrow": ("Is a stem of half the width?",
+                    {"model.stem_channels": (32, 64, 128)}),
+    "stem_double": ("Do two narrower layers a stage serve better?",
+                    {"model.stem_channels": (32, 32, 64, 64, 128, 128)}),
+    "stem_no_norm": ("Does the stem need BatchNorm?",
+                     {"model.stem_norm": "none", "model.stem_channels": (64, 128)}),
+    "tokens_64": ("Are 64 tokens worth their time?",
+                  {"model.patch_size": 4, "model.stem_channels": (64, 128)}),
+    "plain": ("How far does a plain ViT get, of patches and no convolutions?",
+              {"model.stem": "patch", "model.stem_channels": None,
+               "model.stem_downsampling": None, "model.stem_norm": None,
+               "model.patch_size": 4, "model.depth": 6, "model.mlp_ratio": 2.0}),
+    "depth_4": ("Do two blocks more help?", {"model.depth": 4}),
+    "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
+    "lr_half": ("Is the rate too high?",
+                {"optim.learning_rate": 1e-3, "optim.muon_learning_rate": 0.01}),
+    "lr_double": ("Is the rate too low?",
+                  {"optim.learning_rate": 4e-3, "optim.muon_learning_rate": 0.04}),
+    "batch_64": ("Would more, smaller steps be better?", {"batch_size": 64}),
+    "warmup_25": ("Should the warm-up be longer?", {"schedule.warmup": "25%"}),
+    "no_smoothing": ("Does label smoothing help?", {"augment.label_smoothing": 0.0}),
+    "mixup": ("Is there room for a little MixUp?", {"augment.mixup_alpha": 0.2}),
+    "no_ema": ("Does averaging help?", {"optim.ema_decay": 0.0}),
+}  # fmt: skip
+
+LAPTOP_RESNET = {
+    "base": _BASE,
+    "width_32": ("Is a network of twice the width better in this time?",
+                 {"model.width": 32}),
+    "width_64": ("Is the ResNet-18?", {"model.width": 64}),
+    "lr_half": ("Is the rate too high?", {"optim.learning_rate": 0.05}),
+    "lr_double": ("Is the rate too low?", {"optim.learning_rate": 0.2}),
+    "batch_64": ("Would more, smaller steps be better?", {"batch_size": 64}),
+    "no_smoothing": ("Does label smoothing help?", {"augment.label_smoothing": 0.0}),
+    "no_ema": ("Does averaging help?", {"optim.ema_decay": 0.0}),
+}  # fmt: skip
+
 # The base has patches of 4, depth 6, 8 heads and learned positions. 12 heads would not
 # divide the width of 128; 16 do.
 VIT_128X6 = {
@@ -163,6 +205,15 @@ STUDIES = {
     "vit_128x6": Study(
         "Patches, depth, heads and positions of a small ViT", "configs/vit_128x6.py",
         VIT_128X6,
+    ),
+    "laptop": Study(
+        "The best ViT in 30 minutes of processor time",
+        "configs/vit_laptop.py:quick", LAPTOP,
+        rivals=("configs/resnet_laptop.py:small_quick",),
+    ),
+    "laptop_resnet": Study(
+        "The best ResNet in 30 minutes of processor time",
+        "configs/resnet_laptop.py:small_quick", LAPTOP_RESNET,
     ),
     "digits": Study(
         "Settings of the small ViT on digits", "configs/vit_digits.py", DIGITS

@@ -247,6 +247,18 @@ def test_accuracy_over_time_groups_seeds():
     np.testing.assert_allclose(first.get_ydata(), [50, 70])
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert legend == ["a (2 runs, ends at 70.0)", "b (ends at 70.0)"]
+    assert axes.get_xlabel() == "training time (seconds)"
+
+
+def test_accuracy_over_processor_time_where_all_runs_have_it():
+    entry = make_entry("a")
+    for record in entry.records:
+        record["cpu_seconds"] = 2 * record["seconds"]
+    (axes,) = compare.draw_accuracy_over_time([[entry]]).axes
+    assert axes.get_xlabel() == "training time (CPU seconds)"
+    np.testing.assert_allclose(axes.lines[0].get_xdata(), [4, 8])
+    (axes,) = compare.draw_accuracy_over_time([[entry], [make_entry("b")]]).axes
+    assert axes.get_xlabel() == "training time (seconds)"
 
 
 def test_epochs_to_90():

@@ -1,6 +1,6 @@
 import pytest
 
-from vit_jax.config.durations import parse_duration, to_steps
+from vit_jax.config.durations import parse_duration, parse_time_budget, to_steps
 from vit_jax.errors import UserError
 
 
@@ -34,3 +34,16 @@ def test_refuses_what_is_no_duration(value):
 def test_length_of_training_cannot_be_a_fraction_of_itself():
     with pytest.raises(UserError, match="fraction"):
         to_steps("50%", steps_per_epoch=10)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds", "of_cpu"),
+    [
+        ("15 minutes", 900, False),
+        ("30 CPU minutes", 1800, True),
+        ("1.5 cpu hours", 5400, True),
+        ("90 seconds", 90, False),
+    ],
+)
+def test_time_budgets(value, seconds, of_cpu):
+    assert parse_time_budget(value) == (seconds, of_cpu)

@@ -23,6 +23,7 @@ from vit_jax.errors import UserError
             {"linear_probe": True, "distill": {"teacher": "run"}},
             ["linear_probe", "distill.teacher"],
         ),
+        ({"time_budget": "1 hour", "linear_probe": True}, ["1 hour", "linear_probe"]),
     ],
 )
 def test_impossible_combinations(settings, words):

@@ -168,6 +168,13 @@ def test_a_convolutional_stem_layer_by_layer():
         ("3 × 3 convolution", "32 × 32 × 192"),
         ("3 × 3 max pooling", "16 × 16 × 192"),
     ]
+    normalised = {"stem_norm": "batch", "stem_downsampling": "avg_pool"}
+    described, _ = describe("vit", **(stem | normalised))
+    assert [(p.name, p.lines, p.output) for p in described.parts[1:4]] == [
+        ("3 × 3 convolution", ("3 → 64 channels", "BatchNorm, ReLU"), "32 × 32 × 64"),
+        ("2 × 2 average pooling", ("stride 2",), "16 × 16 × 64"),
+        ("1 × 1 convolution", ("64 → 192 channels",), "16 × 16 × 192"),
+    ]
 
 
 def test_a_resnet_stage_by_stage():

@@ -196,6 +196,21 @@ def test_relevance_maps_need_no_class_token():
 
 
 @pytest.mark.slow
+def test_a_normalised_stem_is_explained_like_any_other():
+    run = make_run(
+        stem="conv", stem_channels=(8, 8), stem_norm="batch", pooling="mean",
+        stem_downsampling="avg_pool",
+    )  # fmt: skip
+    seen = attention.read_attention(run, IMAGES)
+    maps = relevance.relevance_maps(run, IMAGES, CLASSES, seen)
+    assert maps.shape == (3, 2, 2) and maps.max() > 0
+    # BatchNorm's running statistics are used: an image's map is its own.
+    alone = attention.read_attention(run, IMAGES[:1])
+    np.testing.assert_allclose(alone.weights, seen.weights[:1], rtol=1e-4, atol=1e-6)
+    assert model_weights.stem_filters(run).shape[:3] == (3, 3, 3)
+
+
+@pytest.mark.slow
 def test_grad_cam_of_the_last_stage_is_the_class_activation_map():
     """The head is linear in the mean of the features (Zhou et al., 2016)."""
     run = make_resnet_run()

@@ -143,6 +143,9 @@ def count_products(jaxpr):
         ("vit", {"depth": 1, "distillation_token": True, "num_registers": 1}),
         ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 16, 32),
                  "patch_size": 8}),
+        ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 8, 16, 16, 32, 32),
+                 "patch_size": 8, "stem_norm": "batch",
+                 "stem_downsampling": "avg_pool"}),
         ("resnet18", {}),
         ("resnet50", {"width": 16}),
     ],
@@ -238,6 +241,8 @@ def test_every_model_setting_of_the_config_is_a_field():
          ["width is 90", "by 4", "92"]),
         ({"name": "vit", "stem_channels": (64,)}, ["stem_channels", "stem=conv"]),
         ({"name": "cct_7", "distillation_token": True}, ["distillation", "=cls"]),
+        ({"name": "vit", "stem": "conv", "stem_norm": "batch", "stem_channels": (8,)},
+         ["patch_size is 4", "work: 1, 2."]),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused(settings, words):

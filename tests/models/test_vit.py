@@ -304,6 +304,7 @@ CHANGES = {
     "stem": ("shifted_patch", {}),
     "stem_channels": ((4,), {"stem": "conv"}),
     "stem_downsampling": ("stride", {"stem": "conv", "patch_size": 2}),
+    "stem_norm": ("batch", {"stem": "conv", "stem_channels": (4, 4)}),
     "local_attention": (True, {}),
     "mimetic_init": (True, {}),
     "activation": ("relu", {}),

@@ -97,6 +97,7 @@ def test_resume_at_every_step_is_exact(
     assert_identical(newest(tmp_path / "whole"), newest(tmp_path / "pieces"))
     for results in (whole, pieces):
         assert results.pop("train_seconds") > 0
+        assert results.pop("cpu_seconds") > 0
         assert results.pop("images_per_second") > 0
         assert results.pop("compile_seconds") > 0
     assert whole == pieces
@@ -106,6 +107,9 @@ def test_resume_at_every_step_is_exact(
         for records in logged
     ]
     assert val[0] == val[1]
+    for clock in ("seconds", "cpu_seconds"):
+        counted = [record[clock] for record in logged[1]]
+        assert counted == sorted(counted) and counted[0] > 0
 
 
 @pytest.mark.slow

@@ -87,6 +87,8 @@ def load_entry(
     score = Scorer(run, config.eval_batch_size)
     scored = score(test)
     ignored = {"seed", *FREE_SETTINGS}
+    if run.config.time_budget:  # Each seed measures its own number of steps.
+        ignored.add("num_steps")
     recipe = {k: v for k, v in flatten(run.config) if k not in ignored}
     records = folder.read_metrics()
     results = folder.read_results()
@@ -128,7 +130,8 @@ def load_entry(
 def describe_training(
     records: Sequence[Mapping[str, Any]], goal: float
 ) -> dict[str, Any]:
-    """epoch_seconds (mean), train_seconds, and the cost of reaching accuracies."""
+    """epoch_seconds (mean), train_seconds, cpu_seconds (None unless they are known),
+    and the cost of reaching accuracies."""
     val = [r for r in records if r["split"] == "val"]
     # None stands for a value that was not finite.
     good = [r["epoch"] for r in val if (r["accuracy"] or 0) >= 0.9]
@@ -138,6 +141,7 @@ def describe_training(
     return {
         "epoch_seconds": last["seconds"] / last["epoch"] if last["epoch"] else None,
         "train_seconds": last["seconds"],
+        "cpu_seconds": last.get("cpu_seconds"),
         "epochs_to_90": (good[0] if good else math.inf) if val else None,
         "epochs_to_train_accuracy": epochs,
         "seconds_to_train_accuracy": seconds,

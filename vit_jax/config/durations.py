@@ -1,9 +1,12 @@
-"""Durations in epochs, steps or percent, converted to optimizer steps.
+"""Durations in epochs, steps or percent, converted to optimizer steps; time budgets.
 
 "5 epochs"   5 passes over the training split; fractions are allowed
 "300 steps"  300 optimizer steps
 "10%"        a tenth of the whole training
 5 or 5.0     the same as "5 epochs"
+
+A time budget is "15 minutes" of wall-clock time or "30 CPU minutes", the processor time
+of all threads together; its units are seconds, minutes and hours.
 """
 
 import math
@@ -13,6 +16,12 @@ from vit_jax.errors import UserError
 
 _PATTERN = re.compile(
     r"\s*(?P<number>\d+(\.\d*)?|\.\d+)\s*(?P<unit>epochs?|steps?|%)\s*"
+)
+
+_TIME_PATTERN = re.compile(
+    r"\s*(?P<number>\d+(\.\d*)?|\.\d+)\s*(?P<cpu>CPU\s+)?"
+    r"(?P<unit>seconds?|minutes?|hours?)\s*",
+    re.IGNORECASE,
 )
 
 
@@ -66,3 +75,19 @@ def to_steps(
             "give epochs or steps."
         )
     return math.floor(number / 100 * total_steps + 0.5)
+
+
+def parse_time_budget(value: str) -> tuple[float, bool]:
+    """Seconds above 0, and whether they are processor time, of a time budget.
+
+    Raises:
+      UserError: `value` is no time budget.
+    """
+    match = _TIME_PATTERN.fullmatch(value) if isinstance(value, str) else None
+    if not match or not float(match["number"]):
+        raise UserError(
+            f'{value!r} is not a time budget; write for example "15 minutes", '
+            '"30 CPU minutes" or "4 hours".'
+        )
+    unit = {"s": 1, "m": 60, "h": 3600}[match["unit"][0].lower()]
+    return float(match["number"]) * unit, bool(match["cpu"])

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vit_jax.config.durations import parse_duration
+from vit_jax.config.durations import parse_duration, parse_time_budget
 from vit_jax.errors import UserError
 
 
@@ -135,6 +135,19 @@ def duration(default: str, meaning: str) -> Field:
 
     allowed = 'a duration such as "5 epochs", "300 steps", "10%" or 5 (epochs)'
     return Field(default, meaning, allowed, convert)
+
+
+def time_budget(meaning: str) -> Field:
+    """None, or what `durations.parse_time_budget` reads; it is stored as written."""
+
+    def convert(value):
+        try:
+            return value if value is None else parse_time_budget(value) and value
+        except UserError as error:
+            raise ValueError from error
+
+    allowed = 'None or a time such as "15 minutes", "30 CPU minutes" or "4 hours"'
+    return Field(None, meaning, allowed, convert)
 
 
 def numbers(

@@ -96,11 +96,17 @@ _VARIANT = {
     ),
     "stem_channels": integers(
         None,
-        "Channels of the convolutional stem's layers before the last, which has "
-        "model.width.",
+        "Channels of the convolutional stem's layers; without stem_norm a last one "
+        "with model.width follows.",
     ),
     "stem_downsampling": _choice(
-        ("max_pool", "stride"), "How the convolutional stem reduces its maps."
+        ("max_pool", "stride", "avg_pool"),
+        "How the convolutional stem reduces its maps.",
+    ),
+    "stem_norm": _choice(
+        ("none", "batch"),
+        "Normalisation after each of the convolutional stem's layers; with batch "
+        "(BatchNorm), a linear projection to model.width follows the last.",
     ),
     "local_attention": _switch(
         "Attention has a learned temperature and a masked diagonal (LSA)."

@@ -17,6 +17,7 @@ from vit_jax.config.fields import (
     switch,
     text,
     texts,
+    time_budget,
 )
 from vit_jax.config.model_settings import MODEL_FIELDS
 
@@ -32,6 +33,11 @@ FIELDS: dict[str, Field] = {
         "Length of training in optimizer steps; replaces num_epochs unless None.",
         1,
         optional=True,
+    ),
+    "time_budget": time_budget(
+        "Length of training as time, without compilation and evaluations; replaces "
+        "num_epochs unless None. The speed of a few steps, measured before the first "
+        "one, decides num_steps, once.",
     ),
     "stages": Field(
         (),

@@ -101,6 +101,11 @@ def check_config(config: ConfigDict) -> None:
     """
     for key, value in flatten(config):
         _convert(key, value)
+    if config.time_budget and (config.stages or config.linear_probe):
+        raise UserError(
+            f"config.time_budget is {config.time_budget!r}, but config.stages and "
+            "config.linear_probe have lengths of their own; switch one of them off."
+        )
     if config.linear_probe and config.stages:
         raise UserError(
             "config.linear_probe is True, but config.stages has stages to train; "

@@ -21,6 +21,7 @@ _POSITIONS = {
     "sinusoidal_1d": "sines and cosines of the place in the sequence",
     "sinusoidal_2d": "sines and cosines of row and column",
 }
+_POOLING = {"max_pool": "3 × 3 max pooling", "avg_pool": "2 × 2 average pooling"}
 _TRAINING_RATES = {
     "embedding_dropout": "dropout on the tokens",
     "attention_dropout": "dropout on attention weights",
@@ -89,14 +90,21 @@ def _stem(model: models.ViT, traced: Traced) -> tuple[Part, ...]:
             name = "Shifted patch embedding"
         return (Part(name, lines, "embedding", times(*output), traced.count("stem")),)
     parts: list[Part] = []
-    paths = [f"stem/conv{i}" for i in range(len(model.stem_channels) + 1)]
-    following = [traced.inputs[path] for path in paths[1:]] + [output]
-    for path, shape in zip(paths, following, strict=True):
-        parts.append(convolution_part(traced, path, after="ReLU"))
+    has_norm = model.stem_norm == "batch"
+    num_layers = len(model.stem_channels) + (not has_norm)
+    paths = [f"stem/conv{i}" for i in range(num_layers)]
+    last = traced.inputs["stem/projection"] if has_norm else output
+    following = [traced.inputs[path] for path in paths[1:]] + [last]
+    for i, (path, shape) in enumerate(zip(paths, following, strict=True)):
+        norm = f"stem/norm{i}" if has_norm else ""
+        parts.append(convolution_part(traced, path, norm=norm, after="ReLU"))
         if shape != traced.outputs[path]:
             stride = traced.outputs[path][0] // shape[0]
             lines = (f"stride {stride}",)
-            parts.append(Part("3 × 3 max pooling", lines, "convolution", times(*shape)))
+            name = _POOLING[model.stem_downsampling]
+            parts.append(Part(name, lines, "convolution", times(*shape)))
+    if has_norm:
+        parts.append(convolution_part(traced, "stem/projection"))
     return tuple(parts)
 
 

@@ -83,6 +83,7 @@ _NEEDS = {
     "distillation_token": ("pooling", "cls"),
     "stem_channels": ("stem", "conv"),
     "stem_downsampling": ("stem", "conv"),
+    "stem_norm": ("stem", "conv"),
 }
 
 
@@ -139,7 +140,7 @@ def model_settings(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, An
 def init_variables(
     model: nn.Module, key: PRNGKeyArray, image_shape: tuple[int, int, int]
 ) -> dict[str, Any]:
-    """Initial float32 variables: "params" and, for a ResNet, "batch_stats"."""
+    """Initial float32 variables: "params" and, with BatchNorm, "batch_stats"."""
     return model.init(key, jnp.zeros((1, *image_shape)))
 
 
@@ -199,7 +200,7 @@ def _check_patches(
         sizes = [n for n in sizes if n % 2 == 0]
         reason += ", and be even for the shift by half a patch"
     elif settings["stem"] == "conv":
-        num_layers = len(settings["stem_channels"]) + 1
+        num_layers = len(settings["stem_channels"]) + (settings["stem_norm"] == "none")
         sizes = [n for n in sizes if n in [2**i for i in range(num_layers + 1)]]
         reason += f", and be a power of two that {num_layers} halving layers can reach"
     if settings["patch_size"] not in sizes:

@@ -1,6 +1,10 @@
 """BatchNorm that can be frozen."""
 
+import functools
+from collections.abc import Callable
+
 from flax import linen as nn
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 
@@ -20,3 +24,10 @@ class BatchNorm(nn.BatchNorm):
     def __call__(self, x: Float[Array, "... channels"]) -> Float[Array, "... channels"]:
         frozen = self.has_variable("frozen", "statistics")
         return super().__call__(x, use_running_average=frozen or not self.train)
+
+
+def batch_norm(dtype: DTypeLike, train: bool) -> Callable[..., BatchNorm]:
+    """norm(name=...) -> a layer with the constants of the usual recipes."""
+    return functools.partial(
+        BatchNorm, train=train, momentum=0.9, epsilon=1e-5, dtype=dtype
+    )

@@ -1,5 +1,7 @@
 """The stems, which turn an image into tokens, and sinusoidal positions."""
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
@@ -7,6 +9,7 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from vit_jax.models import backend
+from vit_jax.models.batch_norm import batch_norm
 from vit_jax.models.initializers import UNIFORM_KERNEL, projection_inits
 
 
@@ -41,52 +44,88 @@ class PatchStem(nn.Module):
 
 
 class ConvStem(nn.Module):
-    """Layers of a 3x3 convolution without bias and a ReLU; their pixels are the tokens.
+    """3x3 convolutions without bias, each with a ReLU; their pixels are the tokens.
 
-    Each of the last log2(patch_size) layers halves the image, so that `patch_size` is
+    The layers form log2(patch_size) stages, the first ones longer where they do not
+    divide evenly, and the last layer of each stage halves the image. So `patch_size` is
     the distance of two tokens in pixels. Channels (256,), patch size 2 and max pooling
     give the tokenizer of CCT-7/3x1 (Hassani et al., 2021, "Escaping the Big Data
     Paradigm with Compact Transformers").
 
+    With norm "batch", BatchNorm stands between each convolution and its ReLU, and a 1x1
+    convolution projects the last layer's pixels to `width`. The batch's statistics are
+    what makes a short training work: they also keep the scale of layers that Muon or
+    AdamW change quickly. LayerNorm over the channels of each pixel would need no
+    running statistics, but costs as much.
+
     Attributes:
-      channels: of every layer; the last is the width of the tokens.
-      patch_size: a power of two, at most 2**len(channels).
-      downsampling: how a layer halves the image: "stride" 2 of its convolution, or 3x3
-        "max_pool" of stride 2 after it.
+      width: of the tokens. Without norm the last layer has as many channels.
+      channels: of every layer, or of every one before the last without norm.
+      patch_size: a power of two, at most 2**layers.
+      downsampling: how a layer halves the image: "stride" 2 of its convolution, 3x3
+        "max_pool" of stride 2 after it, or 2x2 "avg_pool" after it.
+      norm: "batch" or "none".
       layer_init: of the kernels: "pytorch", or anything else for He et al. (2015).
     """
 
+    width: int
     channels: tuple[int, ...]
     patch_size: int
     downsampling: str = "max_pool"
+    norm: str = "none"
     layer_init: str = "normal"
     dtype: DTypeLike = jnp.float32
 
     @nn.compact
     def __call__(
-        self, images: Float[Array, "batch height width channels"]
+        self,
+        images: Float[Array, "batch height width channels"],
+        *,
+        train: bool,
     ) -> Float[Array, "batch rows columns tokens_width"]:
         kernel_init = nn.initializers.he_normal()
         if self.layer_init == "pytorch":
             kernel_init = UNIFORM_KERNEL
-        num_halvings = self.patch_size.bit_length() - 1
+        has_norm = self.norm == "batch"
+        channels = self.channels if has_norm else (*self.channels, self.width)
+        halving = halving_layers(len(channels), self.patch_size)
         x = images
-        for i, channels in enumerate(self.channels):
-            halve = i >= len(self.channels) - num_halvings
+        for i, channels_out in enumerate(channels):
             x = nn.Conv(
-                channels,
+                channels_out,
                 (3, 3),
-                strides=2 if halve and self.downsampling == "stride" else 1,
+                strides=2 if i in halving and self.downsampling == "stride" else 1,
                 padding=1,
                 use_bias=False,
                 kernel_init=kernel_init,
                 dtype=self.dtype,
+                conv_general_dilated=backend.conv_general_dilated(),
                 name=f"conv{i}",
             )(x)
+            if has_norm:
+                x = batch_norm(self.dtype, train)(name=f"norm{i}")(x)
             x = nn.relu(x)
-            if halve and self.downsampling == "max_pool":
+            if i in halving and self.downsampling == "max_pool":
                 x = nn.max_pool(x, (3, 3), strides=(2, 2), padding=((1, 1), (1, 1)))
-        return x
+            elif i in halving and self.downsampling == "avg_pool":
+                x = nn.avg_pool(x, (2, 2), strides=(2, 2))
+        if not has_norm:
+            return x
+        return nn.Conv(
+            self.width,
+            (1, 1),
+            **projection_inits(x.shape[-1]),
+            dtype=self.dtype,
+            name="projection",
+        )(x)
+
+
+def halving_layers(num_layers: int, patch_size: int) -> set[int]:
+    """The layers of a `ConvStem`, counted from 0, that halve the image."""
+    num_halvings = patch_size.bit_length() - 1
+    return {
+        math.ceil(num_layers * i / num_halvings) - 1 for i in range(1, num_halvings + 1)
+    }
 
 
 class ShiftedPatchStem(nn.Module):

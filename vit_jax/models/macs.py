@@ -2,6 +2,7 @@
 
 from flax import linen as nn
 
+from vit_jax.models.embeddings import halving_layers
 from vit_jax.models.mae import MaskedAutoencoder
 from vit_jax.models.resnet import ResNet
 from vit_jax.models.vit import ViT
@@ -67,19 +68,19 @@ def _stem_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:
 
 def _conv_stem_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:
     height, width, channels_in = image_shape
-    num_layers = len(model.stem_channels) + 1
-    num_halvings = model.patch_size.bit_length() - 1
+    has_norm = model.stem_norm == "batch"
+    layers = model.stem_channels if has_norm else (*model.stem_channels, model.width)
+    halving = halving_layers(len(layers), model.patch_size)
     macs = 0
-    for i, channels in enumerate((*model.stem_channels, model.width)):
-        halve = i >= num_layers - num_halvings
+    for i, channels in enumerate(layers):
         before = height * width
-        if halve:
+        if i in halving:
             height, width = height // 2, width // 2
-        # A max pool comes after the convolution, which is computed at every pixel.
-        pixels = before if model.stem_downsampling == "max_pool" else height * width
+        # Pooling comes after the convolution, which is computed at every pixel.
+        pixels = height * width if model.stem_downsampling == "stride" else before
         macs += pixels * 9 * channels_in * channels
         channels_in = channels
-    return macs
+    return macs + has_norm * height * width * channels_in * model.width
 
 
 def _resnet_macs(model: ResNet, image_shape: tuple[int, int, int]) -> int:

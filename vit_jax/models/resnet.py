@@ -1,14 +1,12 @@
 """Residual networks in the form for CIFAR's small images."""
 
-import functools
-
 import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from vit_jax.models import backend
-from vit_jax.models.batch_norm import BatchNorm
+from vit_jax.models.batch_norm import batch_norm
 
 # He et al., 2015, "Delving Deep into Rectifiers": preserves the gradients' variance.
 CONV_INIT = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
@@ -123,11 +121,4 @@ def _layers(dtype: DTypeLike, train: bool):
             name=name,
         )
 
-    norm = functools.partial(
-        BatchNorm,
-        train=train,
-        momentum=0.9,
-        epsilon=1e-5,
-        dtype=dtype,
-    )
-    return conv, norm
+    return conv, batch_norm(dtype, train)

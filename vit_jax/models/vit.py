@@ -52,8 +52,8 @@ class ViT(BlockSettings, nn.Module):
       num_registers: extra tokens without position whose output is not used (Darcet et
         al., 2024, "Vision Transformers Need Registers").
       stem: "patch", "conv" or "shifted_patch", see `embeddings`.
-      stem_channels: of the conv stem's layers before the last, which has `width`.
-      stem_downsampling: of the conv stem: "max_pool" or "stride".
+      stem_channels, stem_downsampling, stem_norm: of the conv stem, see
+        `embeddings.ConvStem`.
       Others: see `BlockSettings`. Features and logits are float32 whatever the dtype.
     """
 
@@ -73,6 +73,7 @@ class ViT(BlockSettings, nn.Module):
     stem: str = "patch"
     stem_channels: tuple[int, ...] = ()
     stem_downsampling: str = "max_pool"
+    stem_norm: str = "none"
 
     @property
     def num_prefix_tokens(self) -> int:
@@ -115,7 +116,7 @@ class ViT(BlockSettings, nn.Module):
         self, images: Float[Array, "batch height width channels"], *, train: bool
     ) -> Float[Array, "batch tokens tokens_width"]:
         """The sequence that enters the first block."""
-        x = self._make_stem()(images)
+        x = self._apply_stem(images, train=train)
         batch, rows, columns, _ = x.shape
         num_patches = rows * columns
         x = x.reshape(batch, num_patches, self.width)
@@ -147,19 +148,24 @@ class ViT(BlockSettings, nn.Module):
             tokens = norm(tokens)
         return tokens
 
-    def _make_stem(self) -> nn.Module:
+    def _apply_stem(
+        self, images: Float[Array, "batch height width channels"], *, train: bool
+    ) -> Float[Array, "batch rows columns tokens_width"]:
         shared = {"patch_size": self.patch_size, "dtype": self.dtype, "name": "stem"}
         if self.stem == "conv":
-            channels = (*self.stem_channels, self.width)
-            return ConvStem(
-                channels,
+            stem = ConvStem(
+                self.width,
+                self.stem_channels,
                 downsampling=self.stem_downsampling,
+                norm=self.stem_norm,
                 layer_init=self.layer_init,
                 **shared,
             )
+            return stem(images, train=train)
         if self.stem == "shifted_patch":
-            return ShiftedPatchStem(self.width, norm_eps=self.norm_eps, **shared)
-        return PatchStem(self.width, **shared)
+            stem = ShiftedPatchStem(self.width, norm_eps=self.norm_eps, **shared)
+            return stem(images)
+        return PatchStem(self.width, **shared)(images)
 
     def _tokens(
         self, name: str, count: int, batch: int

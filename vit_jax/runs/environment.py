@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import pathlib
 import platform
 import sys
 import time
@@ -14,6 +15,16 @@ import vit_jax
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 
 
+def cpu_model() -> str:
+    """Name of the processor; '' where the system does not tell."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2] for line in lines if line.startswith("model name"))
+    return next(names, platform.processor()).strip()
+
+
 def describe_environment() -> dict[str, Any]:
     """Versions, devices, command and time of this process."""
     devices = jax.devices()
@@ -23,6 +34,7 @@ def describe_environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": platform.node(),
+        "cpu": cpu_model(),
         "num_cpus": os.cpu_count(),
         "device": devices[0].device_kind,
         "num_devices": len(devices),

@@ -8,6 +8,7 @@ objectives.py       what a step minimises; trainable.py: which parameters it cha
 teacher.py          the model that another one learns from
 optim.py            schedules, optimizers, plateau and stopping rules
 dispatch.py         several steps as one compiled program
+time_budget.py      the number of steps that fit into a time; clock.py: training time
 input_pipeline.py   batches, copied to the devices in advance
 scoring.py          scores of a split, each image exactly once; masked.py: those of
                     masked autoencoding

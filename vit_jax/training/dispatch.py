@@ -4,6 +4,7 @@ import bisect
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 import re
 import time
@@ -46,8 +47,13 @@ class TrainProgram:
     compile_seconds: float
 
 
-def compile_training(experiment: Experiment, state: TrainState) -> TrainProgram:
+def compile_training(
+    experiment: Experiment, state: TrainState, num_dispatches: int | None = None
+) -> TrainProgram:
     """Plans the dispatches from `state` to the end and compiles them.
+
+    Args:
+      num_dispatches: only so many of them; None: all.
 
     Raises:
       UserError: the step does not fit into the device's memory.
@@ -55,7 +61,8 @@ def compile_training(experiment: Experiment, state: TrainState) -> TrainProgram:
     config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
     pipeline = InputPipeline(experiment.splits["train"], config, mesh)
     most = steps_per_dispatch(config, plan, pipeline)
-    dispatches = list(plan_dispatches(plan, int(state.step), most))
+    planned = plan_dispatches(plan, int(state.step), most)
+    dispatches = list(itertools.islice(planned, num_dispatches))
     # jax.device_put would copy from one process to the others.
     copy = jax.jit(lambda key: key, out_shardings=meshes.replicated(mesh))
     root_key = copy(experiment.root_key)

@@ -167,14 +167,15 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
 def _num_microbatches(
     config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
 ) -> int:
-    """The setting, or for a ViT the number that this machine is fastest with.
+    """The setting, or without BatchNorm the number that this machine is fastest with.
 
-    A ResNet's batch stays whole, because BatchNorm would normalise each part by itself.
+    With BatchNorm a batch stays whole, because each part would be normalised by itself.
     The number is not written into the config: a run may continue on another machine,
     with another one.
     """
     asked = config.optim.num_microbatches
-    if asked > 1 or not isinstance(model, models.ViT):
+    has_batch_norm = not isinstance(model, models.ViT) or model.stem_norm == "batch"
+    if asked > 1 or has_batch_norm:
         return asked
     macs = models.count_macs(model, image_shape)
     return backend.num_microbatches(config.batch_size, macs)
@@ -228,6 +229,11 @@ def make_experiment(
     how_scored = masked if is_masked else scoring
     if is_masked:
         masked.check_settings(config)
+    if config.time_budget and not config.num_steps:
+        raise UserError(
+            f"config.time_budget is {config.time_budget!r}, which only `python -m "
+            "vit_jax.main` converts to a number of steps; set config.num_steps here."
+        )
     plan = make_plan(config, len(train.images), first_step)
     model = models.make_model(
         config.model,

@@ -15,13 +15,14 @@ class History:
       evaluations: {"step", "accuracy", "loss"} of each evaluation on "val", in order;
         the accuracy is None where no labels are learned.
       stage_starts: number of steps done before each stage that has begun.
-      train_seconds: see `TrainLog.seconds`.
+      train_seconds, cpu_seconds: see `TrainClock`.
       compile_seconds: wall-clock time of compiling the train steps, over all starts.
     """
 
     evaluations: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     stage_starts: list[int] = dataclasses.field(default_factory=lambda: [0])
     train_seconds: float = 0.0
+    cpu_seconds: float = 0.0
     compile_seconds: float = 0.0
 
     def add_evaluation(self, step: int, scores: dict[str, float | None]) -> bool:

@@ -1,7 +1,6 @@
 """Training metrics, from the device to a file and the screen."""
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from vit_jax.errors import UserError
 from vit_jax.parallel import processes
 from vit_jax.runs.folder import RunFolder
+from vit_jax.training.clock import TrainClock
 from vit_jax.training.progress import Progress
 
 
@@ -23,8 +23,7 @@ class TrainLog:
     and need TensorFlow.
 
     Attributes:
-      seconds: wall-clock time of training so far, without compilation, evaluation and
-        checkpoints.
+      clock: runs while the train steps do.
     """
 
     def __init__(
@@ -34,20 +33,16 @@ class TrainLog:
         *,
         batch_size: int,
         steps_per_epoch: float,
-        seconds: float,
+        clock: TrainClock,
         write_scalars: Callable[[int, dict[str, float]], None] | None,
     ):
-        self.seconds = seconds
+        self.clock = clock
         self._folder, self._progress = folder, progress
         self._batch_size, self._steps_per_epoch = batch_size, steps_per_epoch
         self._write_scalars = write_scalars
         self._current: list[tuple[int, Any]] = []
         self._previous: list[tuple[int, Any]] = []
-        self._mark = time.monotonic()
-
-    def resume_clock(self) -> None:
-        """Starts the clock again after `drain`."""
-        self._mark = time.monotonic()
+        clock.resume()
 
     def add(self, step: int, metrics: dict[str, Any]) -> None:
         """Adds the metrics of the dispatch that ends at `step`.
@@ -69,7 +64,7 @@ class TrainLog:
         self._previous, self._current = self._current, []
 
     def drain(self) -> None:
-        """Writes everything and stops the clock until `resume_clock`.
+        """Writes everything; what follows is not counted if `clock.resume` ends it.
 
         Raises:
           UserError: a loss is not finite; names the steps.
@@ -97,9 +92,7 @@ class TrainLog:
             return
         parts = jax.device_get([metrics for _, metrics in interval])
         # The host runs ahead of the device: here the interval is complete.
-        now = time.monotonic()
-        seconds, self._mark = now - self._mark, now
-        self.seconds += seconds
+        seconds = self.clock.lap()
         each = {
             name: np.concatenate([part[name] for part in parts]) for name in parts[0]
         }
@@ -111,7 +104,7 @@ class TrainLog:
         means["step_seconds"] = seconds / num_steps
         means["epoch_seconds"] = means["step_seconds"] * self._steps_per_epoch
         means["images_per_second"] = self._batch_size / means["step_seconds"]
-        record = {"step": last, "split": "train", **means, "seconds": self.seconds}
+        record = {"step": last, "split": "train", **means, **self.clock.times()}
         self.record(record)
         self._progress.metrics(record)
         # A finite loss with a gradient that is not finite has spoilt the parameters.

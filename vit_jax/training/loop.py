@@ -12,6 +12,7 @@ from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel.signals import Interrupted, StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
+from vit_jax.training.clock import TrainClock
 from vit_jax.training.dispatch import TrainProgram
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.history import History
@@ -54,7 +55,7 @@ class Loop:
             self._progress,
             batch_size=config.batch_size,
             steps_per_epoch=plan.steps_per_epoch,
-            seconds=history.train_seconds,
+            clock=TrainClock(history.train_seconds, history.cpu_seconds),
             write_scalars=write_scalars,
         )
 
@@ -77,7 +78,7 @@ class Loop:
                 if profiler and profiler.is_due():
                     log.drain()
                     self._progress.line(profiler.switch())
-                    log.resume_clock()
+                    log.clock.resume()
                 self.state, metrics = program.compiled[size](
                     self.state,
                     program.pipeline.split,
@@ -110,7 +111,7 @@ class Loop:
                     self._save()
                 if is_finished(experiment, self._history, self._step):
                     break
-                log.resume_clock()
+                log.clock.resume()
         self._progress.close()
         self._checkpoints.wait()
 
@@ -124,7 +125,7 @@ class Loop:
         scores = experiment.evaluate(self.state.variables)
         is_best = self._history.add_evaluation(step, scores)
         self._log.record(
-            {"step": step, "split": "val", **scores, "seconds": self._log.seconds}
+            {"step": step, "split": "val", **scores, **self._log.clock.times()}
         )
         accuracy = scores["accuracy"]
         shown = "" if accuracy is None else f"val accuracy {accuracy:.2%}, "
@@ -138,7 +139,9 @@ class Loop:
             self._save(**scores)
 
     def _save(self, accuracy: float | None = None, loss: float | None = None) -> None:
-        self._history.train_seconds = self._log.seconds
+        clock = self._log.clock
+        self._history.train_seconds = clock.seconds
+        self._history.cpu_seconds = clock.cpu_seconds
         metadata = dataclasses.asdict(self._history)
         self._checkpoints.save(
             self._step, self.state, metadata=metadata, accuracy=accuracy, loss=loss

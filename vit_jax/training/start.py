@@ -60,8 +60,13 @@ def _with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
     return dataclasses.replace(state, params=params, batch_stats=batch_stats, ema=ema)
 
 
-def pretrained_variables(experiment: Experiment) -> tuple[dict[str, Any], Report]:
+def pretrained_variables(
+    experiment: Experiment, own: Run | None
+) -> tuple[dict[str, Any], Report]:
     """What `config.pretrained` describes: host arrays, and what became of each tensor.
+
+    Args:
+      own: `load_own_run` of its path.
 
     Raises:
       UserError: the weights cannot be read, or do not fit the model.
@@ -69,7 +74,6 @@ def pretrained_variables(experiment: Experiment) -> tuple[dict[str, Any], Report
     asked, model = experiment.config.pretrained, experiment.model
     image_shape = input_shape(experiment.config, experiment.splits["train"])
     key = rng.key_for(experiment.root_key, "init", 0)
-    own = _load_own_run(asked.path)
     params, report = load_pretrained(
         asked.path if own is None else _weights_of(own),
         model,
@@ -87,7 +91,7 @@ def pretrained_variables(experiment: Experiment) -> tuple[dict[str, Any], Report
     return {"params": params, "batch_stats": stats}, report
 
 
-def _load_own_run(path: str) -> Run | None:
+def load_own_run(path: str) -> Run | None:
     """The run whose folder `path` is; None where it is no run folder."""
     folder = RunFolder(path)
     if not (folder.has("dataset") and folder.checkpoints.is_dir()):

@@ -3,25 +3,38 @@
 import contextlib
 import dataclasses
 import os
-import time
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from vit_jax import data, models
 from vit_jax.config import check_config
+from vit_jax.models import backend
 from vit_jax.parallel import processes
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import Run, selected_checkpoint
-from vit_jax.training import dispatch, linear_probe, masked, scoring, trainable
+from vit_jax.training import (
+    dispatch,
+    linear_probe,
+    masked,
+    scoring,
+    time_budget,
+    trainable,
+)
+from vit_jax.training.clock import TrainClock
 from vit_jax.training.experiment import Experiment, make_experiment, next_stage
 from vit_jax.training.history import History
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say
-from vit_jax.training.start import first_state, next_state, pretrained_variables
+from vit_jax.training.start import (
+    first_state,
+    load_own_run,
+    next_state,
+    pretrained_variables,
+)
 from vit_jax.training.summary import describe_stage, summarize
 from vit_jax.training.teacher import load_teacher
 from vit_jax.training.train_state import TrainState
@@ -62,8 +75,12 @@ def train_and_evaluate(
 def _train_and_evaluate(
     config: ConfigDict, folder: RunFolder, resume_with_changes: bool, profile: bool
 ) -> dict[str, Any]:
+    splits = processes.run_on_all(lambda: data.load(config.data))
     teacher = load_teacher(config.distill)
-    experiment = processes.run_on_all(lambda: _make_first(config, teacher))
+    config = time_budget.set_num_steps(
+        config, splits, folder, resume_with_changes, teacher
+    )
+    experiment = processes.run_on_all(lambda: _make_first(config, splits, teacher))
     dataset = scoring.describe_dataset(experiment.splits)
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
@@ -113,9 +130,11 @@ def _train_and_evaluate(
     return results
 
 
-def _make_first(config: ConfigDict, teacher: Run | None) -> Experiment:
+def _make_first(
+    config: ConfigDict, splits: dict[str, data.Dataset], teacher: Run | None
+) -> Experiment:
     """The experiment of the first stage; those of the others are checked as well."""
-    experiment = make_experiment(config, data.load(config.data), teacher=teacher)
+    experiment = make_experiment(config, splits, teacher=teacher)
     for stage in range(1, len(config.stages)):
         make_experiment(experiment.config, experiment.splits, stage, teacher=teacher)
     return experiment
@@ -144,8 +163,10 @@ def _restore_or_init(
         return experiment, state, history
     variables = None
     if experiment.config.pretrained.path:
+        # Not in `run_on_all`: the processes open a run's checkpoints together.
+        own = load_own_run(experiment.config.pretrained.path)
         variables, report = processes.run_on_all(
-            lambda: pretrained_variables(experiment)
+            lambda: pretrained_variables(experiment, own)
         )
         folder.write("pretrained", dataclasses.asdict(report))
         say(str(report))
@@ -182,9 +203,10 @@ def _solve_probe(
     """The state with a solved head, saved as the checkpoint of step 0."""
     if history.train_seconds:
         return state
-    start = time.monotonic()
+    clock = TrainClock()
     state = linear_probe.solve_head(experiment, state)
-    history.train_seconds = time.monotonic() - start
+    clock.lap()
+    history.train_seconds, history.cpu_seconds = clock.seconds, clock.cpu_seconds
     scores = {"accuracy": None, "loss": None}
     if "val" in experiment.splits:
         scores = experiment.evaluate(state.variables)
@@ -234,6 +256,7 @@ def _score_best(
         "seed": config.seed,
         "compile_seconds": history.compile_seconds,
         "train_seconds": history.train_seconds,
+        "cpu_seconds": history.cpu_seconds if backend.platform() == "cpu" else None,
         "images_per_second": num_images / history.train_seconds,
         "device": device.device_kind,
         "num_devices": experiment.mesh.size,

@@ -1,0 +1,48 @@
+"""ResNets that train for as long as the ViT of vit_laptop.py: equal cost.
+
+    python -m vit_jax.main --config=configs/resnet_laptop.py --workdir=runs/resnet
+    python -m vit_jax.main --config=configs/resnet_laptop.py:small --workdir=runs/small
+
+:quick, the default and :long train a ResNet-18 for 30, 120 and 480 CPU minutes;
+:small_quick, :small and :small_long train the same network at a quarter of its width.
+
+The recipe has SGD with Nesterov momentum, a rate that decays linearly to zero,
+crops, flips that alternate between epochs, label smoothing and averaged parameters.
+
+Result: not measured at full length yet. `experiments.search --study=laptop_resnet`
+chooses the settings of the small one on the hold-out.
+"""
+
+from ml_collections import ConfigDict
+
+from vit_jax.config import default_config
+
+_BUDGETS = {"quick": "30 CPU minutes", "hour": "2 CPU hours", "long": "8 CPU hours"}
+
+
+def get_config(variant: str = "hour") -> ConfigDict:
+    small = {"small": "hour", "small_quick": "quick", "small_long": "long"}
+    config = default_config()
+    config.time_budget = _BUDGETS[small.get(variant, variant)]
+    config.batch_size = 128
+    config.eval_every = "20%"
+    config.checkpoint_every = "20%"
+    config.data.source = "tfds"
+    config.data.name = "cifar10"
+    config.data.validation = 5000
+    config.augment.crop = "pad"
+    config.augment.crop_padding_pixels = 4
+    config.augment.flip = "alternating"
+    config.augment.label_smoothing = 0.1
+    config.model.name = "resnet18"
+    config.optim.name = "sgd"
+    config.optim.learning_rate = 0.1
+    config.optim.momentum = 0.9
+    config.optim.nesterov = True
+    config.optim.weight_decay = 5e-4
+    config.optim.ema_decay = 0.99
+    config.schedule.name = "linear"
+    config.schedule.warmup = "20%"
+    if variant in small:
+        config.model.width = 16
+    return config

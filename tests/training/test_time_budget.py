@@ -1,0 +1,101 @@
+"""A training whose length is a time."""
+
+import signal
+
+import jax
+import numpy as np
+import pytest
+
+from vit_jax import data
+from vit_jax.config import make_config
+from vit_jax.errors import UserError
+from vit_jax.parallel.signals import Interrupted
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import load_run
+from vit_jax.training import logs
+from vit_jax.training.experiment import make_experiment
+from vit_jax.training.time_budget import set_num_steps
+from vit_jax.training.train import train_and_evaluate
+
+
+@pytest.mark.slow
+def test_the_steps_are_measured_once_and_resume_is_exact(
+    tiny_config, tmp_path, monkeypatch
+):
+    config = tiny_config(
+        num_steps=None, time_budget="2 CPU seconds", schedule__name="linear",
+        eval_every="50%", checkpoint_every="50%", schedule__warmup="10%",
+    )  # fmt: skip
+    with monkeypatch.context() as patch, pytest.raises(Interrupted):
+        add, calls = logs.TrainLog.add, []
+
+        def interrupt(*arguments):
+            calls.append(arguments)
+            if len(calls) == 20:
+                signal.raise_signal(signal.SIGTERM)
+            add(*arguments)
+
+        patch.setattr(logs.TrainLog, "add", interrupt)
+        train_and_evaluate(config, tmp_path / "pieces")
+    num_steps = RunFolder(tmp_path / "pieces").read("config")["num_steps"]
+    pieces = train_and_evaluate(config, tmp_path / "pieces")
+    assert pieces["num_steps"] == num_steps > 20
+    # A tiny step's time varies, but not by this much.
+    assert 0.4 < pieces["cpu_seconds"] < 8
+    last = [r for r in RunFolder(tmp_path / "pieces").read_metrics() if "loss" in r]
+    rates = [r["learning_rate"] for r in last if r["split"] == "train"]
+    assert rates[-1] < 0.02 * max(rates)
+
+    whole = train_and_evaluate(
+        tiny_config(**_lengths(config, num_steps)), tmp_path / "w"
+    )
+    assert whole["test"] == pieces["test"] and whole["best_step"] == pieces["best_step"]
+    runs = [load_run(tmp_path / name, "latest") for name in ("w", "pieces")]
+    jax.tree.map(np.testing.assert_array_equal, runs[0].variables, runs[1].variables)
+
+
+def _lengths(config, num_steps):
+    return {
+        "num_steps": num_steps, "schedule__name": "linear", "schedule__warmup": "10%",
+        "eval_every": config.eval_every, "checkpoint_every": config.checkpoint_every,
+    }  # fmt: skip
+
+
+def test_a_number_that_is_given_or_stored_stays(tiny_config, tmp_path):
+    config = tiny_config(time_budget="1 minute", num_steps=7)
+    folder = RunFolder(tmp_path)
+    assert set_num_steps(config, {}, folder, False).num_steps == 7
+    folder.create()
+    folder.write("config", config.to_dict())
+    config = tiny_config(time_budget="1 minute", num_steps=None)
+    assert set_num_steps(config, {}, folder, False).num_steps == 7
+    assert config.num_steps is None
+    assert set_num_steps(tiny_config(), {}, folder, False).num_steps == 6
+
+
+def test_another_budget_is_refused_before_anything_is_compiled(
+    tiny_run, tiny_config, monkeypatch
+):
+    monkeypatch.setattr("vit_jax.training.dispatch.compile_training", None)
+    config = tiny_config(num_steps=None, time_budget="1 minute")
+    with pytest.raises(UserError, match="time_budget: None -> '1 minute'"):
+        train_and_evaluate(config, tiny_run[0])
+
+
+def test_processor_time_of_a_gpu_is_refused(tiny_config, tmp_path, monkeypatch):
+    monkeypatch.setattr("vit_jax.models.backend.platform", lambda: "gpu")
+    config = tiny_config(time_budget="1 CPU minute", num_steps=None)
+    with pytest.raises(UserError, match=r"'1 CPU minute'.*gpu.*without \"CPU\""):
+        set_num_steps(config, {}, RunFolder(tmp_path), False)
+
+
+def test_only_a_training_measures(tiny_config):
+    config = tiny_config(time_budget="1 minute", num_steps=None)
+    with pytest.raises(UserError, match=r"time_budget is '1 minute'.*num_steps"):
+        make_experiment(config, data.load(config.data))
+
+
+@pytest.mark.parametrize("value", ["5 epochs", "0 minutes", "-1 hour", 5, "CPU hours"])
+def test_what_is_no_time_is_refused(value):
+    with pytest.raises(UserError, match="15 minutes"):
+        make_config({"time_budget": value})
