@@ -5,6 +5,7 @@ import pathlib
 
 from vit_jax.config.settings import FIELDS
 from vit_jax.models import ResNet, ViT
+from vit_jax.models.mae import MaskedAutoencoder
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -26,6 +27,7 @@ def test_every_setting_is_read():
         "optim": {"c"},
         "augment": {"config"},
         "early_stopping": {"rule"},
+        "pretrained": {"asked"},
     }
     chains = set()
     for path in (ROOT / "vit_jax").rglob("*.py"):
@@ -38,12 +40,13 @@ def test_every_setting_is_read():
             # data/__init__.py reads mean and std by name.
             elif isinstance(node, ast.Constant) and path.parent.name == "data":
                 chains.add(("data", node.value))
-    fields = {field for model in (ViT, ResNet) for field in model.__dataclass_fields__}
+    networks = (ViT, ResNet, MaskedAutoencoder)
+    fields = {field for model in networks for field in model.__dataclass_fields__}
     unread = []
     for key in FIELDS:
         group, _, name = key.rpartition(".")
         owners = {group, f"config_{group}"} | aliases.get(group, set())
-        by_model = group == "model" and name in fields
+        by_model = group in ("model", "mae") and name in fields
         if not by_model and not any((owner, name) in chains for owner in owners):
             unread.append(key)
     assert set(unread) <= {"model.name"}, unread
