@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vit_jax.analysis.predict import describe
+from vit_jax.analysis.predict import describe, describe_temperature
 from vit_jax.errors import UserError
 from vit_jax.figures import style
 from vit_jax.interpret import attention, inputs
@@ -93,6 +93,13 @@ def test_json_lines_hold_what_the_run_predicts(tiny_run, pictures, capsys):
             run.class_names[i] for i in np.argsort(-row)[:3]
         ]
         assert line["top"][0]["probability"] == pytest.approx(row.max(), abs=1e-5)
+
+
+def test_the_temperature_in_use_is_printed(tiny_run, pictures, capsys):
+    assert main([f"--workdir={tiny_run[0]}", str(pictures / "a.png")]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.endswith("no temperature is fitted (T = 1).")
+    assert "T = 1.71" in describe_temperature(1.7082)
 
 
 def test_what_is_no_image_is_named_and_the_rest_predicted(

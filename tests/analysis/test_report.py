@@ -69,10 +69,10 @@ def reported(trained):
     return workdir
 
 
-def test_predictions_use_the_temperature_of_the_report(reported):
-    scores = RunFolder(reported).read("results")["test"]
-    fitted = scores["calibration"]["after"]["temperature"]
-    assert load_run(reported).temperature == fitted != 1
+def test_a_hold_out_without_successes_fits_no_temperature(reported):
+    calibration = RunFolder(reported).read("results")["test"]["calibration"]
+    assert calibration["after"]["temperature"] == 1
+    assert calibration["declined"]
 
 
 def test_results_hold_the_report(reported, trained):
@@ -393,15 +393,19 @@ def vars_of(scored):
 
 
 def test_gap_and_temperature_come_from_the_right_splits():
-    test, val = make_scored([0, 1, 2]), make_scored([0, 1])
+    test, val = make_scored([0, 1, 2]), make_scored(range(0, 600, 6), 600)
     scores = evaluate.compare_splits(test, val, make_scored())
     assert scores["generalization_gap"] == pytest.approx(0.25)
     assert scores["train_accuracy"] == 1
     # At the best temperature the mean confidence on val is its accuracy, 10 / 12.
     temperature = scores["calibration"]["after"]["temperature"]
     confidence = 1 / (1 + 2 * np.exp(-5 / temperature))
-    assert confidence == pytest.approx(10 / 12, abs=1e-4)
+    assert confidence == pytest.approx(10 / 12, abs=0.01)
     assert not scores["calibration"]["fitted_on_itself"]
+    assert scores["calibration"]["declined"] is None
+    few = evaluate.compare_splits(test, make_scored([0]), make_scored())
+    assert few["calibration"]["after"] == few["calibration"]["before"]
+    assert "1 of the 12 images" in few["calibration"]["declined"]
     itself = evaluate.compare_splits(test, test, test)["calibration"]
     assert itself["fitted_on_itself"]
 

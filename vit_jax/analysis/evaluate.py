@@ -14,7 +14,7 @@ from vit_jax.analysis.run_data import choose_split, load_splits
 from vit_jax.analysis.scored import NUM_LISTED, Scored, Scorer
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError, did_you_mean
-from vit_jax.metrics import calibration, classification, human
+from vit_jax.metrics import calibration, classification, human, temperature
 from vit_jax.metrics.epochs import EpochMeans, epoch_means
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import Run, stored_scores
@@ -158,17 +158,18 @@ def compare_splits(
       records: of metrics.jsonl.
 
     Returns:
-      calibration: {"before", "after"} temperature scaling fitted on `val` (None: there
-        is none, and the temperature stays 1), and "fitted_on_itself": whether that is
-        this very split, which makes "after" optimistic;
+      calibration: {"before", "after"} temperature scaling fitted on `val`; "declined":
+        why the temperature stays 1, or None where it was fitted; and
+        "fitted_on_itself": whether `val` is this very split, which makes "after"
+        optimistic;
       train_accuracy: without augmentation;
       generalization_gap: train_accuracy minus this split's;
       train_accuracy_logged: of the run's last epoch, see `logged_train_accuracy`;
       generalization_gap_logged: train_accuracy_logged minus this split's accuracy.
     """
-    temperature = 1.0
+    fitted = temperature.Fit(1.0, "no images are held out to fit a temperature on")
     if val is not None:
-        temperature = calibration.fit_temperature(val.logits, val.dataset.labels)
+        fitted = temperature.fit(val.logits, val.dataset.labels)
     labels = scored.dataset.labels
     logged = logged_train_accuracy(records)
     accuracies = {
@@ -177,11 +178,13 @@ def compare_splits(
         "train_accuracy_logged": logged,
         "generalization_gap_logged": logged - scored.accuracy,
     }
-    after = calibration.summarize(scored.logits, labels, temperature=temperature)
     return {
         "calibration": {
             "before": calibration.summarize(scored.logits, labels),
-            "after": after,
+            "after": calibration.summarize(
+                scored.logits, labels, temperature=fitted.temperature
+            ),
+            "declined": fitted.declined or None,
             "fitted_on_itself": val is not None and val.dataset is scored.dataset,
         },
         **classification.defined(accuracies),

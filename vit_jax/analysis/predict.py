@@ -71,7 +71,18 @@ def predict(
         make_folder(figures, "--figures")
     for found in predict_files(run, files, images, figures):
         print(json.dumps(found) if as_json else _to_text(found))
+    if not as_json:
+        print(describe_temperature(run.temperature))
     return int(len(files) < len(wanted))
+
+
+def describe_temperature(temperature: float) -> str:
+    """What the probabilities of a run are, as a line for a terminal."""
+    if temperature == 1:
+        return (
+            "The probabilities are the model's own: no temperature is fitted (T = 1)."
+        )
+    return f"The probabilities are calibrated: logits over T = {temperature:.3g}."
 
 
 def _to_text(found: Mapping[str, Any]) -> str:

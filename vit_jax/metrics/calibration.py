@@ -1,4 +1,4 @@
-"""How well confidence matches accuracy, and temperature scaling.
+"""How well confidence matches accuracy; `temperature` fits a scale to it.
 
 Confidence is the probability of the predicted class. Arguments are as in
 `classification`; a result is NaN if a logit is not finite.
@@ -8,13 +8,10 @@ import dataclasses
 import math
 
 import numpy as np
-import scipy.optimize
 from jaxtyping import Float, Int
 from scipy.special import softmax
 
 from vit_jax.metrics import classification
-
-TEMPERATURE_RANGE = (0.01, 100.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,28 +105,6 @@ def brier_score(
     errors = _probabilities(logits)
     errors[np.arange(len(labels)), labels] -= 1
     return float(np.square(errors).sum(axis=1).mean())
-
-
-def fit_temperature(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
-) -> float:
-    """The T that minimises the cross-entropy of logits / T (Guo et al. 2017, 4.2).
-
-    It is fitted on validation logits and applied to test logits. A T above 1 means that
-    the model is too confident. The loss is convex in 1 / T and so has one minimum. If
-    every prediction is correct there is none, and the result is the lower end of
-    `TEMPERATURE_RANGE`, within the tolerance of the search.
-    """
-    if not np.isfinite(logits).all():
-        return math.nan
-    logits = logits.astype(np.float64)
-    result = scipy.optimize.minimize_scalar(
-        lambda log_t: classification.cross_entropy(logits / math.exp(log_t), labels),
-        bounds=np.log(TEMPERATURE_RANGE),
-        method="bounded",
-        options={"xatol": 1e-6},
-    )
-    return math.exp(result.x)
 
 
 def summarize(
