@@ -1,10 +1,18 @@
 """Defaults, assignment and validation of settings."""
 
+import copy
 import json
+import pickle
 
 import pytest
 
-from vit_jax.config import check_config, default_config, flatten, make_config
+from vit_jax.config import (
+    check_config,
+    default_config,
+    flatten,
+    load_config_file,
+    make_config,
+)
 from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError
 
@@ -46,13 +54,56 @@ def test_settings_assigned_as_attributes_are_checked(check):
     config.schedule.warmup = 5
     config.model.depth = 3
     check(config)
-    config.model.depth = "three"
+    assert (config.model.depth, config.schedule.warmup) == (3, 5)
+
+
+@pytest.mark.parametrize(
+    "load", [default_config, lambda: load_config_file("vit_cifar")]
+)
+def test_a_wrong_setting_is_refused_where_it_is_set(load):
+    config = load()
+    with pytest.raises(
+        UserError, match=r'no setting config\.optim\.nmae .*"optim\.name"'
+    ):
+        config.optim.nmae = "adam"
+    with pytest.raises(UserError, match=r"no setting config\.optm"):
+        config.optm = {}
+    with pytest.raises(
+        UserError, match=r'no setting config\.warmup .*"schedule\.warmup"'
+    ):
+        config.warmup = 5
+    with pytest.raises(UserError, match=r"config\.schedule\.warmup is \[5\], but must"):
+        config.schedule.warmup = [5]
     with pytest.raises(UserError, match=r"config\.model\.depth is 'three', but must"):
-        check(config)
-    config.model.depth = 3
-    config.optim.learning_rat = 3e-4
-    with pytest.raises(UserError, match=r'did you mean "optim\.learning_rate"'):
-        check(config)
+        config.model.depth = "three"
+    with pytest.raises(UserError, match=r"config\.schedule is 5, but is a group"):
+        config.schedule = 5
+    with pytest.raises(UserError, match=r'"schedule\.warmup"'):
+        config.schedule = {"wramup": 5}
+    with pytest.raises(UserError, match=r'"model\.depth"'):
+        config["modl.depth"] = 3
+    assert config == load()
+
+
+def test_a_config_is_changed_by_attribute_by_key_and_by_group():
+    config = default_config()
+    config["model.depth"] = 3.0
+    config.schedule = {"name": "linear", "warmup": 5}
+    config.update({"optim": {"b1": 0.5}}, batch_size=64)
+    assert type(config.model.depth) is int and config.schedule.floor == 0
+    assert (config.schedule.name, config.optim.b1) == ("linear", 0.5)
+    for same in (
+        config.copy_and_resolve_references(),
+        copy.deepcopy(config),
+        pickle.loads(pickle.dumps(config)),
+    ):
+        assert same == config
+        same.optim.b1 = 0.25
+        assert config.optim.b1 == 0.5
+        with pytest.raises(UserError, match=r"optim\.b3"):
+            same.optim.b3 = 0.5
+    with pytest.raises(AttributeError, match="locked"):
+        del config.optim.b1
 
 
 def test_json_round_trip_keeps_every_value():

@@ -101,10 +101,6 @@ def stage_configs(config: ConfigDict) -> list[ConfigDict]:
                 )
             own.num_steps = None
         for key, value in stage.items():
-            *groups, name = key.split(".")
-            node = own
-            for group in groups:
-                node = node[group]
-            node[name] = value
+            own[key] = value
         configs.append(own)
     return configs

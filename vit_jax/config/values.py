@@ -15,25 +15,68 @@ from vit_jax.config.stages import convert_stages, set_in_stage, stage_configs
 from vit_jax.errors import UserError, did_you_mean
 
 
-def default_config() -> ConfigDict:
-    """All settings with their defaults, to start a config from.
+class Settings(ConfigDict):
+    """All settings, or one group of them; every value is checked when it is set.
 
         config = default_config()
         config.optim.learning_rate = 3e-4
+        config["optim.learning_rate"] = 3e-4  # the same
+        config.schedule = {"name": "linear", "warmup": 5}  # the others stay
 
-    Any value can be assigned; `make_config`, which reads every config file, and
-    `check_config`, which training calls first, refuse unknown keys and wrong values.
+    Raises:
+      UserError: on assignment; the key is unknown or the value not allowed.
     """
-    tree: dict[str, Any] = {}
-    for key, field in FIELDS.items():
-        *groups, name = key.split(".")
-        node = tree
-        for group in groups:
-            node = node.setdefault(group, {})
-        node[name] = field.default
-    # Whether a value has the right type is decided by `FIELDS`, which also takes None
-    # and whole numbers where a setting allows them.
-    return ConfigDict(tree, type_safe=False)
+
+    def __init__(self, group: str = ""):
+        """The defaults of a group such as "optim.", or of all settings ("")."""
+        # `FIELDS` decides about types: it takes None and whole numbers where a setting
+        # allows them, and converts values, which ConfigDict's own check does not.
+        super().__init__(type_safe=False)
+        object.__setattr__(self, "_group", group)
+        for key, field in FIELDS.items():
+            if key.startswith(group):
+                name, dot, _ = key.removeprefix(group).partition(".")
+                if not dot:
+                    super().__setitem__(name, field.default)
+                elif name not in self:
+                    super().__setitem__(name, Settings(f"{group}{name}."))
+        self.lock()  # No setting can be deleted.
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        key = f"{self._group}{name}"
+        group, dot, rest = str(name).partition(".")
+        if dot and key.startswith("stages."):
+            value = set_in_stage(self.stages, rest, value)
+            super().__setitem__("stages", _convert("stages", value))
+            return
+        if dot and isinstance(self.get(group), Settings):
+            self[group][rest] = value
+            return
+        if not isinstance(self.get(name), Settings):
+            super().__setitem__(name, _convert(key, value))
+            return
+        if not hasattr(value, "items"):
+            raise UserError(
+                f"config.{key} is {value!r}, but is a group of settings; set one of "
+                f"them, such as config.{key}.{next(iter(self[name]))}."
+            )
+        for inner, one in value.items():
+            self[name][inner] = one
+
+    def copy_and_resolve_references(self, visit_map: Any = None) -> "Settings":
+        """A copy that shares nothing with this config."""
+        copied = Settings(self._group)
+        for name, value in self.items():
+            copied[name] = value
+        return copied
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def default_config() -> ConfigDict:
+    """All settings with their defaults, to start a config from; see `Settings`."""
+    return Settings()
 
 
 def _convert(key: str, value: Any) -> Any:
@@ -62,14 +105,7 @@ def set_value(config: ConfigDict, key: str, value: Any) -> None:
       UserError: the key is unknown or the value not allowed; the message names the
         key, the value and what is allowed.
     """
-    if key.startswith("stages."):
-        value = set_in_stage(config.stages, key.removeprefix("stages."), value)
-        key = "stages"
-    value = _convert(key, value)
-    *groups, name = key.split(".")
-    for group in groups:
-        config = config[group]
-    config[name] = value
+    config[key] = value
 
 
 def flatten(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -82,14 +118,14 @@ def flatten(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def make_config(settings: Any) -> ConfigDict:
-    """The defaults, changed by a nested mapping of settings.
+    """The defaults, changed by a mapping of settings, nested or with dotted keys.
 
     Raises:
       UserError: the mapping has an unknown key or a value that is not allowed.
     """
     config = default_config()
-    for key, value in flatten(settings):
-        set_value(config, key, value)
+    for key, value in settings.items():
+        config[key] = value
     return config
 
 
