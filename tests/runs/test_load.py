@@ -113,7 +113,7 @@ def test_calibrated_probabilities_are_those_at_the_stored_temperature(
 
 def test_predict_refuses_other_shapes(tiny_run):
     run = load_run(tiny_run[0])
-    with pytest.raises(UserError, match=r"\(32, 32, 3\).*\(8, 8, 1\)"):
+    with pytest.raises(UserError, match=r"\[1, 32, 32, 3\].*\[n, 8, 8, 1\]"):
         run.predict(np.zeros((1, 32, 32, 3), np.uint8))
 
 

@@ -23,7 +23,7 @@ def pooled_features(
     Raises:
       UserError: the images do not have the shape the model was trained on.
     """
-    run.check_images(images)
+    images = run.as_images(images)
     features = [
         np.asarray(_forward(run.variables, run.normalize(images[indices]), run.model))[
             mask

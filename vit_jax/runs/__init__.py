@@ -6,6 +6,7 @@ checkpoint.py    save and restore, best and newest; orbax_manager.py: Orbax's se
                  manifest.py: SHA-256 of the files; ranking.py: which one is best
 load.py          `load_run`: the trained model with everything needed to use it;
                  `load_classifier`: where it must have classes
+                 model_input.py: a user's images in the form that it takes
 
 Imports `config`, `parallel` and the rooms below them.
 """

@@ -10,15 +10,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-from jaxtyping import Array, Float, UInt8
+from jaxtyping import Array, Float, Shaped, UInt8
 from ml_collections import ConfigDict
 
-from vit_jax import augment, models
+from vit_jax import augment, data, models
 from vit_jax.config import read_saved_config
 from vit_jax.data import batches
 from vit_jax.errors import UserError
 from vit_jax.models import backend
-from vit_jax.runs import manifest
+from vit_jax.runs import manifest, model_input
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 
@@ -58,15 +58,25 @@ class Run:
         return augment.input_shape(self.image_shape, self.config.data.resize)
 
     def normalize(
-        self, images: UInt8[Array | np.ndarray, "*b h w c"]
+        self, images: Shaped[Array | np.ndarray, "*b h w c"]
     ) -> Float[Array, "*b rows columns c"]:
         """The model's input: (images / 255 - mean) / std with the run's statistics,
-        resized where config.data.resize is set."""
-        data = self.config.data
+        resized where config.data.resize is set.
+
+        Raises:
+          UserError: the images are not uint8, 0 to 255; `as_images` converts them.
+        """
+        images = jnp.asarray(images)
+        if images.dtype != jnp.uint8:
+            raise UserError(
+                f"Images to normalise must be uint8 from 0 to 255, but are "
+                f"{images.dtype}; run.as_images(images) converts them."
+            )
+        config_data = self.config.data
         normalized = augment.normalize(
-            jnp.asarray(images), mean=data.mean, std=data.std
+            images, mean=config_data.mean, std=config_data.std
         )
-        return augment.resize(normalized, data.resize)
+        return augment.resize(normalized, config_data.resize)
 
     def check_classifier(self) -> None:
         """Checks that the model has classes.
@@ -81,18 +91,9 @@ class Run:
                 f"{self.workdir}, and give that run."
             )
 
-    def check_images(self, images: UInt8[np.ndarray, "n h w c"]) -> None:
-        """Checks the shape of images.
-
-        Raises:
-          UserError: it is not the shape that the model was trained on.
-        """
-        if images.shape[1:] != self.image_shape:
-            raise UserError(
-                f"Images of shape {images.shape[1:]} given, but the model in "
-                f"{self.workdir.name} takes {self.image_shape} (height, width, "
-                "channels); resize them, or take a run on such images."
-            )
+    def as_images(self, images: Any) -> UInt8[np.ndarray | data.Rows, "n h w c"]:
+        """Images as the model takes them; see `model_input.as_images`."""
+        return model_input.as_images(images, self.image_shape)
 
     @functools.cached_property
     def _probabilities(self):
@@ -103,27 +104,27 @@ class Run:
         return backend.jit(probabilities)
 
     def predict(
-        self,
-        images: UInt8[np.ndarray, "n height width channels"],
-        *,
-        calibrated: bool = False,
+        self, images: Any, *, calibrated: bool = False
     ) -> Float[np.ndarray, "n classes"]:
         """Class probabilities; if `calibrated`, of the logits over `temperature`.
 
+        Args:
+          images: uint8 [n, height, width, channels], 0 to 255, or what
+            `model_input.as_images` makes of others.
+          calibrated: whether to divide the logits by the temperature.
+
         Raises:
-          UserError: the images do not have the shape the model was trained on, or it
-            does not classify.
+          UserError: the images have another shape than those the model was trained on,
+            or values whose meaning is not clear; or the model does not classify.
         """
         self.check_classifier()
-        self.check_images(images)
-        size = min(self.config.eval_batch_size, len(images))
+        images = self.as_images(images)
         temperature = self.temperature if calibrated else 1.0
-        parts = [
-            np.asarray(
-                self._probabilities(self.variables, images[indices], temperature)
-            )[mask]
-            for indices, mask in batches.eval_batches(len(images), size)
-        ]
+        parts = [np.empty((0, len(self.class_names)), np.float32)]
+        size = min(self.config.eval_batch_size, max(1, len(images)))
+        for indices, mask in batches.eval_batches(len(images), size):
+            batch = self._probabilities(self.variables, images[indices], temperature)
+            parts.append(np.asarray(batch)[mask])
         return np.concatenate(parts)
 
 
