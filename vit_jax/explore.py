@@ -1,43 +1,62 @@
-"""Shows the data of a config: their statistics, and what training makes of them.
+"""Shows images: their statistics, and what training makes of them.
 
-python -m vit_jax.explore --config=CONFIG --out=DIR [--run=RUN] [--config.x=y ...]
+python -m vit_jax.explore --config=CONFIG --out=DIR [--config.x=y ...]
+python -m vit_jax.explore --run=RUN --out=DIR
 
-Writes figures and summary.json to DIR. With a run, t-SNE shows its features, too.
+Writes figures and summary.json to DIR. With a run, data and settings are those that it
+was trained with, and t-SNE shows its features, too.
 """
 
 import functools
 import pathlib
 from collections.abc import Sequence
 
+from vit_jax import data
 from vit_jax.analysis.explore import explore
+from vit_jax.analysis.run_data import add_data_flags, load_splits, moved_settings
 from vit_jax.config import apply_overrides, check_config, load_config_file
 from vit_jax.errors import UserError
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
+from vit_jax.runs.disks import make_folder
+from vit_jax.runs.load import load_classifier
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Draws a config's data and prints their statistics."""
+    """Draws the data of a config or of a run and prints their statistics."""
     parser = make_parser("vit_jax.explore", __doc__, SETTINGS_EPILOG)
+    parser.add_argument("--config", metavar="CONFIG[:VARIANT]", help="whose data")
     parser.add_argument(
-        "--config", metavar="CONFIG[:VARIANT]", required=True, help="whose data"
+        "--run", help="folder of a run, whose data; instead of --config"
     )
     parser.add_argument("--out", metavar="DIR", required=True, help="where to write")
-    parser.add_argument("--run", help="folder of a run, for its features")
     parser.add_argument(
         "--tsne_images", type=int, default=1000, help="of the test split; 10 or more"
     )
+    add_data_flags(parser)
     options, overrides = parser.parse_known_args(arguments)
     if options.tsne_images < 10:
         raise UserError(f"--tsne_images is {options.tsne_images}; give 10 or more.")
-    config = load_config_file(options.config)
-    config = apply_overrides(config, overrides, [f"--{name}" for name in vars(options)])
-    check_config(config)
-    explore(
-        config,
-        pathlib.Path(options.out),
-        run_folder=options.run,
-        tsne_images=options.tsne_images,
-    )
+    if bool(options.config) == bool(options.run):
+        raise UserError(
+            "explore shows the data of a config or of a run, with all its settings; "
+            "give either --config=CONFIG or --run=RUN."
+        )
+    out, run = pathlib.Path(options.out), None
+    if options.run:
+        moved = moved_settings(options, overrides)
+        run = load_classifier(options.run)
+        make_folder(out, "--out")
+        config, splits = load_splits(run, moved)
+    else:
+        moved = moved_settings(options, ())
+        flags = [f"--{name}" for name in vars(options)]
+        overrides += [f"--config.{key}={value}" for key, value in moved.items()]
+        config = load_config_file(options.config)
+        config = apply_overrides(config, overrides, flags)
+        check_config(config)
+        make_folder(out, "--out")
+        splits = data.load(config.data)
+    explore(config, splits, out, run=run, tsne_images=options.tsne_images)
 
 
 run = functools.partial(run_command, main)

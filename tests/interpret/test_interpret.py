@@ -19,7 +19,7 @@ from vit_jax.config import default_config, set_value
 from vit_jax.errors import UserError
 from vit_jax.explain import main
 from vit_jax.figures import style
-from vit_jax.interpret import attention, faithfulness, features, gradcam, relevance
+from vit_jax.interpret import attention, faithfulness, gradcam, relevance
 from vit_jax.interpret import weights as model_weights
 from vit_jax.runs.load import Run, load_run
 
@@ -272,7 +272,7 @@ def test_each_kind_of_model_has_its_pictures():
 
 def test_features_are_what_the_head_sees():
     run = make_run()
-    found = features.pooled_features(run, IMAGES, batch_size=2)
+    found = run.features(IMAGES)
     head = run.variables["params"]["head"]
     logits = run.model.apply(run.variables, run.normalize(IMAGES), train=False)
     np.testing.assert_allclose(

@@ -15,10 +15,9 @@ from vit_jax import data, models
 from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.figures import dataset as dataset_figures
 from vit_jax.figures import embedding, images, style
-from vit_jax.interpret.features import embed, pooled_features
+from vit_jax.interpret.features import embed
 from vit_jax.metrics import distances, duplicates, pixels
-from vit_jax.runs.disks import make_folder
-from vit_jax.runs.load import load_classifier
+from vit_jax.runs.load import Run
 
 Splits = Mapping[str, data.Dataset]
 
@@ -123,7 +122,7 @@ def draw_data(
 
 
 def draw_spaces(
-    dataset: data.Dataset, run_folder: str | None
+    dataset: data.Dataset, run: Run | None
 ) -> tuple[dict[str, Any], Figure]:
     """Distances of classes in pixels, in a run's features, and in their t-SNE planes.
 
@@ -136,9 +135,10 @@ def draw_spaces(
     """
     raw = dataset.images.reshape(len(dataset), -1).astype(np.float32) / 255
     spaces = {"raw pixels": raw}
-    if run_folder:
-        run = load_classifier(run_folder)
-        spaces["features"] = pooled_features(run, dataset.images)
+    if run is not None and run.has_features:
+        spaces["features"] = run.features(dataset.images)
+    elif run is not None:
+        print(f"{run.config.model.name} does not store its features: pixels only")
     summary, coordinates = {}, {}
     for name, features in spaces.items():
         plane = embed(features)
@@ -169,21 +169,22 @@ def _caption(apart: distances.ClassDistances) -> str:
 
 
 def explore(
-    config: ConfigDict, out: pathlib.Path, *, run_folder: str | None, tsne_images: int
+    config: ConfigDict,
+    splits: Splits,
+    out: pathlib.Path,
+    *,
+    run: Run | None = None,
+    tsne_images: int = 1000,
 ) -> None:
-    """Writes figures and summary.json of a config's data, and prints the summary.
+    """Writes figures and summary.json of some data, and prints the summary.
 
     Args:
-      config: complete settings.
-      out: the folder to write to.
-      run_folder: of a run on such images, for its features, or None.
+      config: complete settings, those of the run if there is one.
+      splits: their data.
+      out: the folder to write to, which exists.
+      run: trained on these data, for its features, or None.
       tsne_images: limit on the images of the test split that t-SNE shows.
-
-    Raises:
-      UserError: the folder cannot be written to, or the data cannot be read.
     """
-    make_folder(out, "--out")
-    splits = data.load(config.data)
     train, test = splits["train"], splits["test"]
     rng = np.random.default_rng(0)
     summary, figures = draw_data(config, splits, rng)
@@ -194,7 +195,7 @@ def explore(
         title=describe_augmentation(config, len(train)),
     )
     sample = test.select(np.sort(rng.permutation(len(test))[:tsne_images]))
-    summary["distances"], figures["tsne"] = draw_spaces(sample, run_folder)
+    summary["distances"], figures["tsne"] = draw_spaces(sample, run)
     summary["duplicates"], pairs = compare_splits(splits)
     for name, figure in (figures | pairs).items():
         print(style.save(figure, out / f"{name}.png"))

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Run:
     """A trained model with everything needed to use it.
 
@@ -103,6 +104,31 @@ class Run:
 
         return backend.jit(probabilities)
 
+    @functools.cached_property
+    def _features(self):
+        def features(variables, images):
+            _, state = self.model.apply(
+                variables,
+                self.normalize(images),
+                train=False,
+                mutable=["intermediates"],
+            )
+            return state.get("intermediates", {}).get("features", (None,))[0]
+
+        return backend.jit(features)
+
+    def _in_batches(self, function: Callable, images: Any) -> np.ndarray:
+        images = self.as_images(images)
+        num_images = len(images)
+        if not num_images:
+            images = np.zeros((1, *self.image_shape), np.uint8)
+        size = min(self.config.eval_batch_size, len(images))
+        parts = [
+            np.asarray(function(images[indices]))[mask]
+            for indices, mask in batches.eval_batches(len(images), size)
+        ]
+        return np.concatenate(parts)[:num_images]
+
     def predict(
         self, images: Any, *, calibrated: bool = False
     ) -> Float[np.ndarray, "n classes"]:
@@ -118,14 +144,47 @@ class Run:
             or values whose meaning is not clear; or the model does not classify.
         """
         self.check_classifier()
-        images = self.as_images(images)
         temperature = self.temperature if calibrated else 1.0
-        parts = [np.empty((0, len(self.class_names)), np.float32)]
-        size = min(self.config.eval_batch_size, max(1, len(images)))
-        for indices, mask in batches.eval_batches(len(images), size):
-            batch = self._probabilities(self.variables, images[indices], temperature)
-            parts.append(np.asarray(batch)[mask])
-        return np.concatenate(parts)
+        return self._in_batches(
+            lambda batch: self._probabilities(self.variables, batch, temperature),
+            images,
+        )
+
+    @property
+    def has_features(self) -> bool:
+        """Whether the model stores what its classifier sees, for `features`."""
+        image = jax.ShapeDtypeStruct((1, *self.image_shape), jnp.uint8)
+        return jax.eval_shape(self._features, self.variables, image) is not None
+
+    def features(self, images: Any) -> Float[np.ndarray, "n features"]:
+        """What the classifier sees: the pooled output of the last block or stage.
+
+        Args:
+          images: see `predict`.
+
+        Raises:
+          UserError: as `predict` does; or the model does not store its features.
+        """
+        self.check_classifier()
+        if not self.has_features:
+            raise UserError(
+                f"The model {self.config.model.name} does not store its features; add "
+                'self.sow("intermediates", "features", x) before its classifier.'
+            )
+        return self._in_batches(
+            lambda batch: self._features(self.variables, batch), images
+        )
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{self.config.model.name}, step {self.step:,}",
+            f"{models.count_params(self.variables['params']):,} parameters",
+            f"images {list(self.image_shape)}",
+            f"{len(self.class_names)} classes",
+        ]
+        if self.temperature != 1:
+            parts.append(f"temperature {self.temperature:.3g}")
+        return f"<Run {str(self.workdir)!r}: {', '.join(parts)}>"
 
 
 def selected_checkpoint(config: ConfigDict) -> str:
