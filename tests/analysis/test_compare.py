@@ -40,6 +40,17 @@ def table_below(markdown, heading):
     return [dict(zip(cells_of(head), cells_of(r), strict=True)) for r in rows]
 
 
+_TIMED = {"lower_quartile": 1.0, "upper_quartile": 1.25}
+LATENCY = {
+    "device": "cpu",
+    "dtype": "float32",
+    "num_cores": 2,
+    "other_cores": 0.5,
+    "batch_1": _TIMED,
+    "batch_128": _TIMED,
+}
+
+
 def make_entry(
     name, *, wrong=(), recipe="r", seed=0, selected_on="val", worst="x", **numbers
 ):
@@ -65,6 +76,7 @@ def make_entry(
         ),
         worst_class=worst,
         goal=0.85,
+        latency=LATENCY,
         numbers=dict.fromkeys(compare.COLUMNS) | numbers,
     )
 
@@ -98,7 +110,9 @@ def test_the_command(two_runs, tiny_run, tmp_path, capsys):
     results = tiny_run[1]
     for row in rows:
         assert float(row["parameters_m"]) == results["num_params"] / 1e6
-        assert float(row["inference_ms"]) > 0 and float(row["flops_g"]) > 0
+        assert float(row["flops_g"]) > 0
+        # A busy machine spreads the timings too far for a figure.
+        assert not row["inference_ms"] or float(row["inference_ms"]) > 0
         assert float(row["accuracy"]) == results["test"]["accuracy"]
         assert float(row["loss"]) == pytest.approx(results["test"]["loss"])
         assert float(row["train_seconds"]) == pytest.approx(results["train_seconds"])

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from vit_jax import data
-from vit_jax.analysis import cost, evaluate, page, report, run_data
+from vit_jax.analysis import evaluate, page, report, run_data
 from vit_jax.analysis.scored import Scored
 from vit_jax.errors import UserError
 from vit_jax.evaluate import main
@@ -93,8 +93,10 @@ def test_results_hold_the_report(reported, trained):
     assert scores["people"]["entropy_of_people"] == pytest.approx(np.log(10))
     assert len(scores["people"]["largest_differences"]) == 16
     for size in (1, 128):
-        assert scores["latency"][f"batch_{size}"]["milliseconds_per_image"] > 0
-        assert scores["latency"][f"batch_{size}"]["num_repeats"] >= 5
+        one = scores["latency"][f"batch_{size}"]
+        assert 0 < one["lower_quartile"] <= one["upper_quartile"]
+        assert one["num_repeats"] >= 10
+    assert scores["latency"]["other_cores"] >= 0
     assert scores["latency"]["dtype"] == "float32"
 
 
@@ -462,14 +464,6 @@ def test_history_series_come_from_their_records():
     np.testing.assert_allclose(series["train_loss"], [2.0, np.nan, 1.0])
     np.testing.assert_allclose(series["val_accuracy"], [np.nan, 0.5, np.nan])
     assert curves.draw_history([], "x") == {}
-
-
-def test_latency_warms_up_and_ends():
-    calls = []
-    timed = cost.measure_latency(calls.append, np.zeros(4), max_repeats=7)
-    assert timed["num_repeats"] == 7 and len(calls) == 10
-    slow = cost.measure_latency(calls.append, np.zeros(4), max_seconds=0.0)
-    assert slow["num_repeats"] == 5 and slow["milliseconds_per_image"] >= 0
 
 
 def test_people_and_model_are_named():

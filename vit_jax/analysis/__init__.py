@@ -1,8 +1,8 @@
 """What the commands do with finished runs and with data.
 
-evaluate.py   scores of a split (scored.py: its logits; cost.py: parameters, FLOPs,
-              latency; run_data.py: the data of the run); report.py, page.py: figures,
-              tables, one HTML page
+evaluate.py   scores of a split (scored.py: its logits, parameters, FLOPs; latency.py;
+              run_data.py: the data of the run); report.py, page.py: figures, tables,
+              one HTML page
 compare.py    tables and figures of several runs; entries.py: these runs in numbers;
               tables.py: Markdown and CSV
 predict.py    predictions for image files

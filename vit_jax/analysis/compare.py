@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from vit_jax.analysis import latency
 from vit_jax.analysis.entries import (
     Entry,
     group_runs,
@@ -57,10 +58,11 @@ _QUALITY_NOTE = (
     "last epoch, with dropout and augmentation."
 )
 _COST_NOTE = (
-    "GFLOPs are of one forward pass of one image; inference is the time for one image, "
-    "measured on the machine that compares. Epochs and seconds to a train accuracy go "
-    "by the mean that each epoch's training steps logged. A run that selected on the "
-    "test split has its validation accuracy from there."
+    "GFLOPs are of one forward pass of one image; inference is the median time for one "
+    "image with its quartiles, measured on the machine that compares, and not stated "
+    "where the quartiles lie further apart than half the median. Epochs and seconds to "
+    "a train accuracy go by the mean that each epoch's training steps logged. A run "
+    "that selected on the test split has its validation accuracy from there."
 )
 _TEST_NOTE = (
     "Test accuracy of a run minus that of the first, on the same images: bootstrap "
@@ -120,6 +122,7 @@ def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:
     groups = group_runs(entries)
     parts = ["# Comparison", _quality_table(groups), _QUALITY_NOTE]
     parts += ["## Cost and training", _cost_table(groups), _COST_NOTE]
+    parts += [_load_note(entries)]
     parts += ["## Paired tests", paired_table(tests), _TEST_NOTE]
     markdown = "\n\n".join(parts)
     try:
@@ -161,8 +164,30 @@ def _quality_table(groups: Sequence[Sequence[Entry]]) -> str:
 
 def _cost_table(groups: Sequence[Sequence[Entry]]) -> str:
     head = ["run", *(_heading(key, groups[0][0].goal) for key in COST)]
-    rows = [[_group_name(g), *(format_number(g, key) for key in COST)] for g in groups]
+    rows = []
+    for group in groups:
+        cells = {key: format_number(group, key) for key in COST}
+        if len(group) == 1:
+            cells |= _with_quartiles(cells, group[0].latency)
+        rows.append([_group_name(group), *cells.values()])
     return markdown_table(head, rows)
+
+
+def _with_quartiles(
+    cells: Mapping[str, str], measured: Mapping[str, Any]
+) -> dict[str, str]:
+    keys = {"inference_ms": "batch_1", "inference_ms_batch_128": "batch_128"}
+    both = {}
+    for key, size in keys.items():
+        low, high = (measured[size][f"{end}_quartile"] for end in ("lower", "upper"))
+        both[key] = f"{cells[key]} ({low:.3g} to {high:.3g})"
+    return both
+
+
+def _load_note(entries: Sequence[Entry]) -> str:
+    """What the machine did while each run's inference was timed."""
+    lines = [f"* {e.name}: timed {latency.load_text(e.latency)}" for e in entries]
+    return "\n".join(lines)
 
 
 def _worst_classes(group: Sequence[Entry]) -> str:

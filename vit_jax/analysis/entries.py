@@ -34,9 +34,11 @@ class Entry:
       scored: the test split with the best checkpoint's logits.
       worst_class: the name of the class with the lowest F1 score on it.
       goal: the training accuracy, 0 to 1, that `numbers` counts epochs to.
+      latency: see `latency.describe`.
       numbers: those of `compare.COLUMNS`; None where unknown. Parameters are
         in millions, operations of one forward pass in billions (1e9), milliseconds for
-        one image in batches of 1 and of 128, measured here and now. Epochs and seconds
+        one image in batches of 1 and of 128, measured here and now, or None where the
+        timings spread too far. Epochs and seconds
         to an accuracy are infinite where it was never reached.
     """
 
@@ -49,6 +51,7 @@ class Entry:
     scored: Scored
     worst_class: str
     goal: float
+    latency: dict[str, Any]
     numbers: dict[str, float | int | None]
 
     @property
@@ -107,6 +110,7 @@ def load_entry(
         scored=scored,
         worst_class=scores["worst_class"]["name"],
         goal=goal,
+        latency=latency,
         numbers={
             "accuracy": scores["accuracy"],
             "loss": scores["loss"],

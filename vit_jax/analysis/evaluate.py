@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from vit_jax import data
-from vit_jax.analysis import report
+from vit_jax.analysis import latency, report
 from vit_jax.analysis.run_data import choose_split, load_splits
 from vit_jax.analysis.scored import NUM_LISTED, Scored, Scorer
 from vit_jax.data import Dataset
@@ -258,4 +258,6 @@ def to_text(scores: Mapping[str, Any]) -> str:
     if "mirrored" in scores:
         accuracy = percent(scores["mirrored"]["accuracy"])
         lines.append(f"averaged with the mirror image: accuracy {accuracy}")
+    if "latency" in scores:
+        lines.append(latency.to_text(scores["latency"]))
     return "\n".join((f"{scores['num_examples']:,} images: {first}", *lines))

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.analysis import cost
+from vit_jax import models
+from vit_jax.analysis import latency
 from vit_jax.data import Dataset
 from vit_jax.metrics import classification
 from vit_jax.parallel import mesh as meshes
@@ -50,7 +51,12 @@ class Scorer:
         return Scored(dataset, logits)
 
     def describe_cost(self, dataset: Dataset) -> dict[str, Any]:
-        """num_params and flops, see `cost.describe_cost`, and the "latency" on images
-        of `dataset`, see `cost.describe_latency`."""
-        latency = cost.describe_latency(self._run, self._eval_step, dataset.images)
-        return {**cost.describe_cost(self._run), "latency": latency}
+        """num_params; flops of one forward pass of one image, where a
+        multiply-accumulate is two operations (`models.count_macs`); and the "latency"
+        on images of `dataset`, see `latency.describe`."""
+        run = self._run
+        return {
+            "num_params": models.count_params(run.variables["params"]),
+            "flops": 2 * models.count_macs(run.model, run.input_shape),
+            "latency": latency.describe(run, self._eval_step, dataset.images),
+        }
