@@ -86,12 +86,3 @@ def test_everything_imports_without_tensorflow():
         "print('fine')"
     )
     assert run_python(code) == ["fine"]
-
-
-def test_load_run_is_found_at_the_top():
-    import vit_jax
-    from vit_jax.runs.load import load_run
-
-    assert vit_jax.load_run is load_run
-    with pytest.raises(AttributeError, match="laod_run"):
-        _ = vit_jax.laod_run

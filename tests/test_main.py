@@ -131,6 +131,14 @@ def test_a_closed_pipe_does_not_end_the_training(tmp_path):
     assert (tmp_path / "results.json").exists()
 
 
+def test_a_notebook_has_a_bar(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipykernel", sys)
+    progress = Progress(total_steps=10)
+    progress.update(5)
+    progress.close()
+    assert "5/10" in capsys.readouterr().err
+
+
 def test_progress_shows_step_loss_speed_and_time_left(capsys):
     progress = Progress(total_steps=10, first_step=4)
     progress.update(5)

@@ -1,12 +1,32 @@
-"""Vision Transformers against ResNets on CIFAR-10, in JAX and Flax."""
+"""Vision Transformers against ResNets on CIFAR-10, in JAX and Flax.
+
+load_config(name, overrides)   a config, by its name or file
+train(config, workdir)         trains it, or resumes; returns the results
+load_run(workdir)              the trained model: predict, features, variables
+UserError                      what all of them raise for a mistake of their user
+"""
+
+import importlib
 
 __version__ = "0.1.0"
+
+_PUBLIC = {
+    "UserError": ("vit_jax.errors", "UserError"),
+    "load_config": ("vit_jax.config.files", "load_config"),
+    "load_run": ("vit_jax.runs.load", "load_run"),
+    "train": ("vit_jax.training.train", "train_and_evaluate"),
+}
+
+__all__ = ["UserError", "load_config", "load_run", "train"]
 
 
 def __getattr__(name: str):
     # Looked up on first use, so that `import vit_jax.data` does not pull in JAX.
-    if name == "load_run":
-        from vit_jax.runs.load import load_run
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'vit_jax' has no attribute {name!r}")
+    module, attribute = _PUBLIC[name]
+    return getattr(importlib.import_module(module), attribute)
 
-        return load_run
-    raise AttributeError(f"module 'vit_jax' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})

@@ -1,10 +1,18 @@
-"""The exception for mistakes that the user can correct."""
+"""Exceptions with messages for people, such as that for mistakes of the user."""
 
 import difflib
 from collections.abc import Iterable
 
 
-class UserError(Exception):
+class PlainError(Exception):
+    """An exception whose message says all; notebooks show it without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        # IPython asks for this method and prints its lines.
+        return [f"{type(self).__name__}: {self}"]
+
+
+class UserError(PlainError):
     """A problem with a command, config, file or machine that its user can correct.
 
     The message is one sentence that says what was wrong, what was expected and what

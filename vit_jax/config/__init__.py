@@ -13,7 +13,12 @@ anything is compiled.
 """
 
 from vit_jax.config.command_line import apply_overrides, describe_fields
-from vit_jax.config.files import config_files, load_config_file, read_saved_config
+from vit_jax.config.files import (
+    config_files,
+    load_config,
+    load_config_file,
+    read_saved_config,
+)
 from vit_jax.config.values import (
     check_config,
     default_config,
@@ -29,6 +34,7 @@ __all__ = [
     "default_config",
     "describe_fields",
     "flatten",
+    "load_config",
     "load_config_file",
     "make_config",
     "read_saved_config",

@@ -17,13 +17,13 @@ import importlib.util
 import inspect
 import pathlib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
 import vit_jax
-from vit_jax.config.values import make_config
+from vit_jax.config.values import check_config, make_config
 from vit_jax.errors import UserError, did_you_mean
 
 
@@ -80,6 +80,25 @@ def load_config_file(path: str) -> ConfigDict:
             "end it with `return config`."
         )
     return make_config(settings)
+
+
+def load_config(name: str, overrides: Mapping[str, Any] | None = None) -> ConfigDict:
+    """A config by its name or file, with some settings changed.
+
+        load_config("vit_cifar", {"batch_size": 256, "optim.learning_rate": 3e-4})
+
+    Args:
+      name: see `load_config_file`.
+      overrides: settings by their dotted names, or nested.
+
+    Raises:
+      UserError: as `load_config_file` does, or an override is refused.
+    """
+    config = load_config_file(name)
+    for key, value in (overrides or {}).items():
+        config[key] = value
+    check_config(config)
+    return config
 
 
 @contextlib.contextmanager

@@ -11,10 +11,11 @@ import signal
 import threading
 from collections.abc import Callable
 
+from vit_jax.errors import PlainError
 from vit_jax.parallel import distributed
 
 
-class Interrupted(Exception):
+class Interrupted(PlainError):
     """Training ended early on a signal, with its state saved.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Progress of a long run: a bar on a terminal, plain lines elsewhere."""
+"""Progress of a long run: a bar on a terminal or in a notebook, else plain lines."""
 
 import os
 import sys
@@ -24,6 +24,11 @@ def say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _shows_bars() -> bool:
+    """Whether standard error is a terminal or the output of a notebook's cell."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
 class Progress:
     """Shows steps done, the newest metrics and the time left, on standard error.
 
@@ -40,7 +45,7 @@ class Progress:
             initial=first_step,
             unit="step",
             dynamic_ncols=True,
-            disable=not (self._open and sys.stderr.isatty()),
+            disable=not (self._open and _shows_bars()),
         )
 
     def update(self, step: int) -> None:

@@ -3,12 +3,13 @@
 import contextlib
 import dataclasses
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from vit_jax import data, models
-from vit_jax.config import check_config
+from vit_jax.config import check_config, make_config
 from vit_jax.models import backend
 from vit_jax.parallel import processes
 from vit_jax.parallel.signals import StopSignals
@@ -41,7 +42,7 @@ from vit_jax.training.train_state import TrainState
 
 
 def train_and_evaluate(
-    config: ConfigDict,
+    config: ConfigDict | Mapping[str, Any],
     workdir: str | os.PathLike,
     *,
     resume_with_changes: bool = False,
@@ -54,6 +55,7 @@ def train_and_evaluate(
     tested on CPU; on a GPU a new compilation may choose kernels that round differently.
 
     Args:
+      config: of `vit_jax.load_config`, or a mapping of settings.
       workdir: the run's folder; see `vit_jax.runs.folder`.
       resume_with_changes: resumes although the folder's config differs.
       profile: records a profile of a few dispatches into the folder, under profile/.
@@ -66,6 +68,7 @@ def train_and_evaluate(
         compiled; or the loss is not finite.
       Interrupted: the process received a signal; the state is saved.
     """
+    config = processes.run_on_all(lambda: make_config(config))
     processes.run_on_all(lambda: check_config(config))
     folder = RunFolder(workdir)
     with folder.locked():

@@ -1,0 +1,63 @@
+"""What `import vit_jax` offers to a notebook."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import vit_jax
+from vit_jax.errors import UserError
+
+
+def test_everything_public_is_listed():
+    names = set(dir(vit_jax))
+    assert names >= {"load_config", "load_run", "train", "UserError", "__version__"}
+    for name in vit_jax.__all__:
+        assert callable(getattr(vit_jax, name))
+        assert name in vit_jax.__doc__
+    with pytest.raises(AttributeError, match="laod_run"):
+        _ = vit_jax.laod_run
+
+
+def test_a_config_by_its_name_with_overrides():
+    changes = {"optim.learning_rate": 1e-4, "model": {"depth": 2}, "batch_size": 64}
+    config = vit_jax.load_config("vit_cifar", changes)
+    assert (config.optim.learning_rate, config.model.depth) == (1e-4, 2)
+    assert config.batch_size == 64 and config.model.width == 256
+    with pytest.raises(UserError, match=r"config\.optim\.nmae"):
+        vit_jax.load_config("vit_cifar", {"optim.nmae": "adam"})
+    with pytest.raises(UserError, match="adam has none"):
+        vit_jax.load_config("vit_cifar", {"optim.name": "adam"})
+
+
+def test_from_a_config_to_predictions(tiny_config, tmp_path):
+    changes = tiny_config(num_steps=2, schedule__warmup=1).to_dict()
+    results = vit_jax.train(changes, tmp_path / "run")
+    assert results["num_steps"] == 2
+    run = vit_jax.load_run(tmp_path / "run")
+    images = np.zeros((3, 8, 8, 1), np.uint8)
+    features = run.features(images)
+    assert features.shape == (3, 16) and run.features([]).shape == (0, 16)
+    head = run.variables["params"]["head"]
+    logits = features @ head["kernel"] + head["bias"]
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    expected = odds / odds.sum(1, keepdims=True)
+    np.testing.assert_allclose(run.predict(images), expected, rtol=1e-4)
+    assert len(repr(run)) < 200
+    for words in (str(tmp_path / "run"), "vit", "step 2", "3,850 parameters"):
+        assert words in repr(run)
+
+
+def test_a_notebook_shows_a_sentence_instead_of_a_traceback():
+    pytest.importorskip("IPython")
+    code = (
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance(colors='nocolor')\n"
+        "shell.run_cell('import vit_jax; vit_jax.load_config(\"vit_cifra\")')\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+    )
+    lines = (found.stdout + found.stderr).strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("UserError: There is no config file")
