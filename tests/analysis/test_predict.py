@@ -59,19 +59,22 @@ def test_a_folder_gives_its_images_in_the_models_shape(pictures, capsys):
 
 
 def test_a_photo_is_drawn_upright_in_its_own_size(pictures, tmp_path):
-    photo = inputs.read_photo(pictures / "b.jpg")
+    photo = inputs.read_photo(pictures / "b.jpg", (8, 12, 1))
     np.testing.assert_array_equal(photo, np.asarray(Image.open(pictures / "b.jpg")))
+    # A square model sees the middle of it.
+    photo = inputs.read_photo(pictures / "b.jpg", (8, 8, 1))
+    assert photo.shape == (20, 20, 3)
     exif = Image.Exif()
     exif[0x0112] = 6  # To be turned clockwise by a quarter: left becomes top.
-    image = Image.new("RGB", (3200, 16))
-    image.paste("white", (0, 0, 1600, 16))
+    image = Image.new("RGB", (3200, 1600))
+    image.paste("white", (0, 0, 1600, 1600))
     image.save(tmp_path / "turned.png", exif=exif)
-    photo = inputs.read_photo(tmp_path / "turned.png")
-    assert photo.shape == (1200, 6, 3)
+    photo = inputs.read_photo(tmp_path / "turned.png", (8, 4, 3))
+    assert photo.shape == (1200, 600, 3)
     assert photo[:590].min() > 250 and photo[610:].max() < 5
-    # What the model takes is the same photo, squeezed.
-    _, (squeezed,) = inputs.read_images([tmp_path / "turned.png"], (8, 8, 3))
-    assert squeezed[:3].min() > 250 and squeezed[5:].max() < 5
+    # What the model takes is the same photo.
+    _, (small,) = inputs.read_images([tmp_path / "turned.png"], (8, 4, 3))
+    assert small[:3].min() > 250 and small[5:].max() < 5
 
 
 def test_an_empty_folder_is_refused(tmp_path):
@@ -152,15 +155,15 @@ def test_attention_lies_on_the_photo_itself(tiny_run, pictures, tmp_path, monkey
     arguments = [f"--workdir={tiny_run[0]}", f"--figures={tmp_path}", str(file)]
     assert main(arguments) == 0
     photo, alone, overlay, *_ = drawn[0].axes
-    pixels = np.asarray(Image.open(file))
-    assert pixels.shape == (20, 30, 3)
+    pixels = np.asarray(Image.open(file))[:, 5:25]
+    assert pixels.shape == (20, 20, 3)
     np.testing.assert_array_equal(photo.images[0].get_array(), pixels)
     run = load_run(tiny_run[0])
     _, images = inputs.read_images([file], run.image_shape)
     expected = attention.read_attention(run, images).maps()[0, -1].mean(axis=0)
     for heat in (alone.images[0], overlay.images[1]):
         np.testing.assert_allclose(heat.get_array(), expected, rtol=1e-5)
-        assert heat.get_extent() == [-0.5, 29.5, 19.5, -0.5]
+        assert heat.get_extent() == [-0.5, 19.5, 19.5, -0.5]
     assert alone.get_title() == "attention, last block"
 
 

@@ -110,3 +110,14 @@ def test_json_round_trip_keeps_every_value():
     config = make_config({"data": {"mean": (0.1, 0.2, 0.3)}, "model": {"depth": 3}})
     again = make_config(json.loads(json.dumps(config.to_dict())))
     assert dict(flatten(again)) == dict(flatten(config))
+
+
+@pytest.mark.parametrize("value", ["10%", " 2.5 % ", 500, 0, 500.0])
+def test_a_hold_out_is_a_number_or_a_share(value):
+    default_config().data.validation = value
+
+
+@pytest.mark.parametrize("value", ["10", "0%", "100%", "5 epochs", "x%", -1, 0.1, None])
+def test_what_is_no_hold_out(value):
+    with pytest.raises(UserError, match="whole number of at least 0, or a share such"):
+        default_config().data.validation = value

@@ -166,3 +166,36 @@ def test_data_without_a_test_split():
 def test_one_image_cannot_be_split():
     with pytest.raises(UserError, match=r'"class_1" has 1 image\(s\)'):
         split_off_test(make_dataset([20, 1]))
+
+
+def make_counts(*counts):
+    labels = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    images = np.arange(len(labels), dtype=np.uint8)[:, None, None, None]
+    names = tuple(map(str, range(len(counts))))
+    return Dataset(images.repeat(3, axis=3), labels, names)
+
+
+def test_a_share_is_held_out():
+    data = make_counts(50, 100)
+    splits = hold_out({"train": data, "test": data}, validation="10%")
+    assert splits["val"].count_classes().tolist() == [5, 10]
+    few = hold_out({"train": data, "test": data}, validation="0.1%")
+    assert len(few["val"]) == 1
+
+
+@pytest.mark.parametrize(
+    "counts, validation, held_out",
+    [
+        # In proportion the second class would give none, and the third its only image.
+        ((100, 3, 1), "10%", [9, 1, 0]),
+        ((1, 1, 8), 5, [0, 0, 5]),
+        ((6, 2), 6, [5, 1]),
+        # One image cannot serve two classes.
+        ((6, 6), 1, [1, 0]),
+    ],
+)
+def test_small_classes_are_validated_on_and_keep_an_image(counts, validation, held_out):
+    data = make_counts(*counts)
+    splits = hold_out({"train": data, "test": data}, validation=validation)
+    assert splits["val"].count_classes().tolist() == held_out
+    assert splits["train"].count_classes().min() >= 1

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from vit_jax.data import from_folder
 from vit_jax.data.image_files import (
@@ -120,6 +120,30 @@ def test_transparency_and_16_bits(tmp_path):
     np.testing.assert_array_equal(array[..., 1], [[0, 77], [128, 255]])
 
 
+def test_16_bits_of_other_formats(tmp_path):
+    deep = np.array([[0, 256 * 77], [256 * 128, 65535]], ">u2")
+    (tmp_path / "deep.pgm").write_bytes(b"P5 2 2 65535\n" + deep.tobytes())
+    array, _ = read_image(tmp_path / "deep.pgm")
+    np.testing.assert_array_equal(array[..., 1], [[0, 77], [128, 255]])
+    Image.fromarray(deep.astype(np.float32)).save(tmp_path / "float.tif")
+    with pytest.raises(UnreadableImageError, match=r"float.tif: pixels of 32 bits"):
+        read_image(tmp_path / "float.tif")
+
+
+@pytest.mark.parametrize("size, turned", [((40, 20), 1), ((20, 40), 1), ((20, 40), 6)])
+def test_photos_are_cropped_and_not_squashed(tmp_path, size, turned):
+    """A disc in the middle of a wide or a high photo stays a disc."""
+    image = Image.new("RGB", size)
+    middle = [side // 2 for side in size]
+    ImageDraw.Draw(image).circle(middle, 8, fill="white")
+    exif = Image.Exif()
+    exif[0x0112] = turned
+    image.save(tmp_path / "disc.png", exif=exif)
+    array, _ = read_image(tmp_path / "disc.png", 20)
+    across, down = (array[..., 0].max(axis=axis) > 127 for axis in (0, 1))
+    assert across.sum() == down.sum() in (16, 17)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 def test_resize_image_equals_pillow(channels):
     shape = (13, 9, channels)
@@ -127,7 +151,9 @@ def test_resize_image_equals_pillow(channels):
     resized = resize_image(image, 5)
     assert resized.shape == (5, 5, channels)
     for channel in range(channels):
-        wanted = Image.fromarray(image[..., channel]).resize((5, 5), Image.BILINEAR)
+        # The middle 9 of 13 rows.
+        whole, middle = Image.fromarray(image[..., channel]), (0, 2, 9, 11)
+        wanted = whole.resize((5, 5), Image.BILINEAR, middle)
         np.testing.assert_array_equal(resized[..., channel], np.asarray(wanted))
 
 

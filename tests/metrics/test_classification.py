@@ -140,3 +140,12 @@ def test_metrics_never_import_jax():
         "sys.exit('jax' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_unequal_classes_have_a_baseline_and_a_balanced_accuracy():
+    labels = np.array([0] * 8 + [1] * 2, np.int32)
+    logits = np.eye(2)[[0] * 9 + [1]]
+    scores = classification.summarize(logits, labels, ("many", "few"))
+    assert scores["accuracy"] == pytest.approx(0.9)
+    assert scores["balanced_accuracy"] == pytest.approx(0.75)
+    assert scores["majority_class"] == {"name": "many", "accuracy": 0.8}

@@ -235,6 +235,12 @@ def describe_mean(first: Scored, second: Scored) -> dict[str, float | None]:
     return classification.defined({"accuracy": mean.accuracy, "loss": loss})
 
 
+def is_imbalanced(scores: Mapping[str, Any]) -> bool:
+    """Whether the largest class has half as many images again as the smallest one."""
+    support = [one["support"] for one in scores["per_class"].values()]
+    return max(support) > 1.5 * min(support)
+
+
 def to_text(scores: Mapping[str, Any]) -> str:
     """Scores of a split, as results.json holds them, in lines for a terminal."""
 
@@ -250,6 +256,13 @@ def to_text(scores: Mapping[str, Any]) -> str:
         f"  {name:<{width}}  {percent(one['accuracy']):>9} of {one['support']:,}"
         for name, one in scores["per_class"].items()
     ]
+    if is_imbalanced(scores):
+        majority = scores["majority_class"]
+        lines.append(
+            f"balanced accuracy {percent(scores['balanced_accuracy'])}; always "
+            f"answering {majority['name']} would be right for "
+            f"{percent(majority['accuracy'])}"
+        )
     worst, least = scores["worst_class"], scores["worst_class_by_accuracy"]
     lines.append(
         f"worst class: {least['name']} by accuracy ({percent(least['accuracy'])}), "

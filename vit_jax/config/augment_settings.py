@@ -14,6 +14,7 @@ from vit_jax.config.fields import (
     number,
     span,
     switch,
+    text,
 )
 
 AUGMENT_FIELDS: dict[str, Field] = {
@@ -37,6 +38,9 @@ AUGMENT_FIELDS: dict[str, Field] = {
     "augment.policy": choice(
         ("none", "randaugment", "trivialaugment", "autoaugment"),
         "Policy that draws further image operations.",
+    ),
+    "augment.own": text(
+        "", "One of the AUGMENTATIONS of config.code, after the policy; '': none."
     ),
     "augment.randaugment_num_ops": integer(2, "RandAugment's operations per image.", 1),
     "augment.randaugment_magnitude": integer(

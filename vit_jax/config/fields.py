@@ -52,6 +52,24 @@ def integer(
     return Field(default, meaning, allowed, convert)
 
 
+def count_or_share(default: int, meaning: str) -> Field:
+    """A whole number of at least 0, or a share such as "10%", kept as written."""
+
+    def convert(value):
+        if not isinstance(value, str):
+            return integer(default, meaning).convert(value)
+        try:
+            number, unit = parse_duration(value)
+        except UserError as error:
+            raise ValueError from error
+        if unit != "%" or not 0 < number < 100:
+            raise ValueError
+        return value
+
+    allowed = 'a whole number of at least 0, or a share such as "10%"'
+    return Field(default, meaning, allowed, convert)
+
+
 def number(
     default: float | None,
     meaning: str,

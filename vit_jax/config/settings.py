@@ -8,6 +8,7 @@ from vit_jax.config.augment_settings import AUGMENT_FIELDS
 from vit_jax.config.fields import (
     Field,
     choice,
+    count_or_share,
     duration,
     fraction,
     integer,
@@ -47,6 +48,11 @@ FIELDS: dict[str, Field] = {
         "a list of mappings",
         tuple,
     ),
+    "code": text(
+        "",
+        "Your own Python file, whose MODELS, SOURCES and AUGMENTATIONS join those of "
+        "the package.",
+    ),
     "linear_probe": switch(
         False,
         "Only the head is fitted, by logistic regression on the features of the "
@@ -83,12 +89,14 @@ FIELDS: dict[str, Field] = {
     "mae.decoder_heads": integer(3, "Number of the decoder's attention heads.", 1),
     # ---- data
     "data.source": text(
-        "tfds", "Where images come from: tfds, cifar_files, folder or digits."
+        "tfds",
+        "Where images come from: tfds, cifar_files, folder or digits, or one of "
+        "config.code.",
     ),
     "data.name": text(
-        "cifar10",
+        "",
         "Name of the dataset: any of TFDS; for cifar_files cifar10, cifar100 or "
-        "cifar100_coarse.",
+        "cifar100_coarse; '': cifar10 for these two, and the folder's name for folder.",
     ),
     "data.dir": text(
         "",
@@ -104,8 +112,10 @@ FIELDS: dict[str, Field] = {
         "which batches are copied in the background; auto: on the device if half of "
         "its free memory holds them.",
     ),
-    "data.validation": integer(
-        5000, "Training images held out for validation, stratified by class."
+    "data.validation": count_or_share(
+        5000,
+        "Training images held out for validation, stratified by class: their number, "
+        'or their share, such as "10%".',
     ),
     "data.select_on": choice(
         ("val", "test", "nothing"),
@@ -216,6 +226,11 @@ FIELDS: dict[str, Field] = {
         1,
         "Microbatches per optimizer step; 1 may become up to 4 for a ViT on one CPU.",
         1,
+    ),
+    "optim.class_weights": choice(
+        ("none", "balanced"),
+        "Weights of the classes in the loss: none, or balanced, with which all classes "
+        "count the same however many images they have.",
     ),
     "optim.ema_decay": fraction(
         0.0,

@@ -10,6 +10,7 @@ permutation.py   random orders that no version of NumPy changes
 Imports `vit_jax.errors` and `vit_jax.user_cache` only, and never JAX.
 """
 
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from vit_jax.data import (
     from_folder,
     from_tfds,
 )
-from vit_jax.data.dataset import Dataset, hold_out
+from vit_jax.data.dataset import Dataset, hold_out, with_test
 from vit_jax.data.rows import Rows
 from vit_jax.errors import UserError, did_you_mean
 
@@ -31,6 +32,7 @@ __all__ = [
     "Dataset",
     "Rows",
     "batches",
+    "dataset_name",
     "known_shape",
     "load",
     "normalization",
@@ -40,18 +42,20 @@ __all__ = [
 # splits that the data themselves have.
 SOURCES = {
     "tfds": lambda data: from_tfds.load(
-        data.name,
+        dataset_name(data),
         data.dir,
         archive=data.archive,
         download=data.download,
         image_size=data.image_size,
     ),
     "cifar_files": lambda data: from_cifar_files.load(
-        data.name, data.dir, download=data.download
+        dataset_name(data), data.dir, download=data.download
     ),
     "folder": lambda data: from_folder.load(data.dir, image_size=data.image_size),
     "digits": lambda data: from_digits.load(),
 }
+
+_BUILT_IN = frozenset(SOURCES)
 
 # The sources that read a setting, where not all of them do.
 _READ_BY = {
@@ -60,7 +64,7 @@ _READ_BY = {
     "image_size": ("tfds", "folder"),
 }
 
-# For each config.data.name, mean and standard deviation of each channel over the
+# For each name of a dataset, mean and standard deviation of each channel over the
 # official training split; white is 1.
 STATISTICS = {
     "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
@@ -68,12 +72,22 @@ STATISTICS = {
     "cifar100_coarse": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
 }
 
-# For each config.data.name, the shape of an image and the number of classes.
+# For each name of a dataset, the shape of an image and the number of classes.
 _SHAPES = {
     "cifar10": ((32, 32, 3), 10),
     "cifar100": ((32, 32, 3), 100),
     "cifar100_coarse": ((32, 32, 3), 20),
 }
+
+
+def dataset_name(config_data: Any) -> str:
+    """config_data.name, or else what the source calls its data."""
+    if config_data.name:
+        return config_data.name
+    if config_data.source == "folder":
+        return pathlib.Path(config_data.dir).expanduser().absolute().name
+    is_cifar = config_data.source in ("tfds", "cifar_files")
+    return "cifar10" if is_cifar else config_data.source
 
 
 def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:
@@ -85,7 +99,7 @@ def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:
         return (8, 8, 1), 10
     if config_data.source not in ("tfds", "cifar_files"):
         return None
-    known = _SHAPES.get(config_data.name)
+    known = _SHAPES.get(dataset_name(config_data))
     if known is None or not config_data.image_size:
         return known
     (_, _, channels), num_classes = known
@@ -110,13 +124,22 @@ def load(config_data: Any) -> dict[str, Dataset]:
             f"{did_you_mean(config_data.source, SOURCES)}; config.data.source must be "
             f"one of {', '.join(SOURCES)}."
         )
-    for key, sources in _READ_BY.items():
+    # A source of config.code may read any setting.
+    unread = {k: v for k, v in _READ_BY.items() if config_data.source in _BUILT_IN}
+    for key, sources in unread.items():
         if getattr(config_data, key) and config_data.source not in sources:
             raise UserError(
                 f"config.data.{key} is {getattr(config_data, key)!r}, but the source "
                 f"{config_data.source} does not read it; only {', '.join(sources)} do."
             )
     splits = SOURCES[config_data.source](config_data)
+    is_mapping = isinstance(splits, dict) and "train" in splits
+    if not is_mapping or not all(isinstance(s, Dataset) for s in splits.values()):
+        raise UserError(
+            f"The source {config_data.source} returned {splits!r:.200}, but must "
+            'return {"train": Dataset, "test": Dataset}, and perhaps "val".'
+        )
+    splits = with_test(splits)
     train = splits["train"]
     for name, split in splits.items():
         if split.images.shape[1:] != train.images.shape[1:]:
@@ -158,7 +181,7 @@ def normalization(
             )
     if mean is None or std is None:
         named = config_data.source in ("tfds", "cifar_files")
-        known = STATISTICS.get(config_data.name) if named else None
+        known = STATISTICS.get(dataset_name(config_data)) if named else None
         usual_mean, usual_std = known or _measure(train)
         mean, std = mean or usual_mean, std or usual_std
     if 0 in std:

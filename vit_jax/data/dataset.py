@@ -145,7 +145,7 @@ def with_test(splits: dict[str, Dataset]) -> dict[str, Dataset]:
 def hold_out(
     splits: dict[str, Dataset],
     *,
-    validation: int,
+    validation: int | str,
     select_on: str = "val",
     train_per_class: int | None = None,
     val_per_class: int | None = None,
@@ -160,7 +160,9 @@ def hold_out(
 
     Args:
       splits: those of the data: "train", "test", perhaps "val".
-      validation: number of images for "val", in proportion to the sizes of the classes.
+      validation: number of images for "val", or their share, such as "10%", in
+        proportion to the sizes of the classes. Every class keeps an image to train on,
+        and one of two or more images is in "val" as well if that has room for it.
       select_on: config.data.select_on; with "test", "val" is the same object as "test".
       train_per_class: images of each class kept in "train"; None: all that remain.
       val_per_class: images of each class for "val"; replaces `validation` unless None.
@@ -213,7 +215,7 @@ def _check_rest(
 
 def _check_selection(
     splits: dict[str, Dataset],
-    validation: int,
+    validation: int | str,
     select_on: str,
     val_per_class: int | None,
 ) -> None:
@@ -241,11 +243,34 @@ def _check_selection(
 def _val_counts(
     splits: dict[str, Dataset],
     counts: Counts,
-    validation: int,
+    validation: int | str,
     val_per_class: int | None,
 ) -> Counts:
     if "val" in splits:
         return np.zeros_like(counts)
     if val_per_class is not None:
         return np.full_like(counts, val_per_class)
-    return _in_proportion(counts, min(validation, int(counts.sum())))
+    total = int(counts.sum())
+    if isinstance(validation, str):
+        share = float(validation.strip().removesuffix("%")) / 100
+        validation = max(1, round(share * total))
+    return _spare_small(counts, _in_proportion(counts, min(validation, total)))
+
+
+def _spare_small(counts: Counts, takes: Counts) -> Counts:
+    """The takes, with images of large classes in place of the last ones of small ones.
+
+    No class gives its only image or its last one, and as far as the takes go around, a
+    class of two or more gives one.
+    """
+    total = takes.sum()
+    most = np.maximum(counts - 1, 0)
+    least = np.minimum(most, int(total >= (most > 0).sum()))
+    spared = np.clip(takes, least, most)
+    while spared.sum() != total:
+        surplus = int(np.sign(spared.sum() - total))
+        room = spared - least if surplus > 0 else most - spared
+        if not room.any():
+            return takes  # `_check_rest` says which class has too few.
+        spared[room.argmax()] -= surplus
+    return spared

@@ -36,7 +36,7 @@ _LOGGER = logging.getLogger(__name__)
 
 MAX_MEMORY_BYTES = 1 << 30
 _BLOCK = 256  # Files that are decoded ahead at most.
-_VERSION = 1  # Version of the form of an entry.
+_VERSION = 2  # Version of the form of an entry.
 
 
 @dataclasses.dataclass(frozen=True)

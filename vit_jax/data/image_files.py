@@ -29,12 +29,14 @@ def read_image(
     """The first frame of an image file as RGB, and the mode of the file in Pillow.
 
     The EXIF orientation is applied. Grey, palette and CMYK images are converted to RGB
-    and 16 bits to 8, and transparent parts become white.
+    and 16 bits to 8, and transparent parts become white. An image that is no square is
+    resized without distortion, and what exceeds the square on its longer sides is cut
+    off equally.
 
     Args:
       path: a PNG, JPEG, WebP, BMP, GIF, TIFF or PPM file.
-      image_size: side in pixels of the square it is resized to, whatever its shape;
-        None: it is not resized.
+      image_size: side in pixels of the square it is resized to; None: it is not
+        resized.
 
     Raises:
       UnreadableImageError: the file is missing, no image, or cut off.
@@ -49,24 +51,34 @@ def read_image(
             if image.width * image.height > MAX_PIXELS:
                 raise _too_large(path, f"{image.width}x{image.height}")
             mode = image.mode
-            rgb = _to_rgb(ImageOps.exif_transpose(image))
+            # 16 bits of a PGM file come as 32.
+            is_deep = mode in _SIXTEEN_BIT or (mode == "I" and image.format == "PPM")
+            rgb = _to_rgb(ImageOps.exif_transpose(image), is_deep)
     except Image.DecompressionBombError as error:
         raise _too_large(path, "far too many") from error
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise UnreadableImageError(f"{path}: {error}") from error
     if image_size is not None:
-        rgb = rgb.resize((image_size, image_size), Image.Resampling.BILINEAR)
+        rgb = fit(rgb, image_size, image_size)
     return np.asarray(rgb), mode
+
+
+def fit(image: Image.Image, height: int, width: int) -> Image.Image:
+    """The image resized, bilinearly with antialiasing, and cropped around its centre.
+
+    As much of it is kept as its proportions and those of the result allow.
+    """
+    return ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
 
 
 def resize_image(
     image: UInt8[np.ndarray, "height width channels"], image_size: int
 ) -> UInt8[np.ndarray, "image_size image_size channels"]:
-    """Resizes to a square, bilinearly with antialiasing, as `read_image` does."""
+    """Resizes and crops to a square, as `read_image` does."""
     if image.shape[:2] == (image_size, image_size):
         return image
     resized = Image.fromarray(image.squeeze(-1) if image.shape[-1] == 1 else image)
-    resized = resized.resize((image_size, image_size), Image.Resampling.BILINEAR)
+    resized = fit(resized, image_size, image_size)
     return np.asarray(resized).reshape(image_size, image_size, -1)
 
 
@@ -77,9 +89,13 @@ def _too_large(path: pathlib.Path, found: str) -> UserError:
     )
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode in _SIXTEEN_BIT:  # Pillow would clip at 255.
+def _to_rgb(image: Image.Image, is_deep: bool) -> Image.Image:
+    if is_deep:  # Pillow would clip at 255.
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    elif image.mode in ("F", "I"):
+        raise ValueError(
+            f"pixels of 32 bits (mode {image.mode}), whose white is not known"
+        )
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")

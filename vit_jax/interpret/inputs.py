@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
-from vit_jax.data.image_files import UnreadableImageError, read_image
+from vit_jax.data.image_files import UnreadableImageError, fit, read_image
 from vit_jax.errors import UserError
 
 # Longer side of a photo in a figure, in pixels: more than a panel needs in print.
@@ -46,8 +46,7 @@ def fit_image(
 ) -> tuple[UInt8[np.ndarray, "height width channels"], str]:
     """An image file in a model's size and channels, and the mode it was stored in.
 
-    The whole image is resized, whatever its proportions: a heat map of the result
-    covers the whole of `read_photo`, too.
+    It is resized and cropped, as training images are, so that nothing is distorted.
 
     Raises:
       UnreadableImageError: no image, or a damaged one.
@@ -55,23 +54,29 @@ def fit_image(
     """
     height, width, channels = image_shape
     rgb, mode = read_image(path)
-    image = Image.fromarray(rgb).resize((width, height), Image.Resampling.BILINEAR)
+    image = fit(Image.fromarray(rgb), height, width)
     return np.asarray(image if channels == 3 else image.convert("L")).reshape(
         image_shape
     ), mode
 
 
-def read_photo(path: pathlib.Path) -> UInt8[np.ndarray, "height width 3"]:
-    """An image file for a figure: upright, in colour, and in its own proportions.
+def read_photo(
+    path: pathlib.Path, image_shape: tuple[int, int, int]
+) -> UInt8[np.ndarray, "rows columns 3"]:
+    """The part of an image file that a model sees, for a figure: upright, in colour.
 
-    It has its own size, or 1200 pixels on the longer side if that is less.
+    It has its own size, or 1200 pixels on the longer side if that is less. A heat map
+    of `fit_image`'s result covers all of it.
 
     Raises:
       UnreadableImageError, UserError: see `read_image`.
     """
     photo = Image.fromarray(read_image(path)[0])
-    photo.thumbnail((_MAX_PHOTO_SIDE, _MAX_PHOTO_SIDE), Image.Resampling.LANCZOS)
-    return np.asarray(photo)
+    height, width = image_shape[:2]
+    scale = min(photo.height / height, photo.width / width)
+    scale = min(scale, _MAX_PHOTO_SIDE / max(height, width))
+    size = (max(1, round(scale * side)) for side in (height, width))
+    return np.asarray(fit(photo, *size))
 
 
 def read_images(

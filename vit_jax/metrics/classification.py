@@ -139,15 +139,19 @@ def summarize(
     """All of the above in values that JSON has: undefined numbers are None.
 
     Returns:
-      num_examples, num_without_prediction, accuracy, cross_entropy, top_5_accuracy (of
-      more than five classes), macro (precision, recall, f1), worst_class (name, f1),
+      num_examples, num_without_prediction, accuracy, balanced_accuracy (mean over the
+      classes), majority_class (name, accuracy: of always answering the class with the
+      most images), cross_entropy, top_5_accuracy (of more than five classes), macro
+      (precision, recall, f1), worst_class (name, f1),
       worst_class_by_accuracy (name, accuracy), and per_class (name -> accuracy,
       precision, recall, f1, support).
     """
     scores = per_class(logits, labels)
     worst, least = worst_class(scores.f1), worst_class(scores.recall)
+    largest = int(scores.support.argmax())
     values = {
         "accuracy": accuracy(logits, labels),
+        "balanced_accuracy": float(np.nanmean(scores.recall)),
         "cross_entropy": cross_entropy(logits, labels),
     }
     if logits.shape[1] > 5:
@@ -158,6 +162,10 @@ def summarize(
         "num_examples": len(labels),
         "num_without_prediction": int((predicted_classes(logits) < 0).sum()),
         **defined(values),
+        "majority_class": {
+            "name": class_names[largest],
+            "accuracy": float(scores.support[largest] / len(labels)),
+        },
         "macro": scores.macro(),
         "worst_class": {"name": class_names[worst], "f1": float(scores.f1[worst])},
         "worst_class_by_accuracy": {

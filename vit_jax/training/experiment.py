@@ -158,6 +158,7 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
         set_value(config, f"model.{name}", value)
     if config.model.dtype == "auto":
         set_value(config, "model.dtype", backend.auto_dtype())
+    set_value(config, "data.name", data.dataset_name(config.data))
     mean, std = data.normalization(config.data, train)
     set_value(config, "data.mean", mean)
     set_value(config, "data.std", std)
@@ -262,7 +263,9 @@ def make_experiment(
     )
     train_step = functools.partial(
         steps.train_step,
-        objective=make_objective(config, model, teacher),
+        objective=make_objective(
+            config, model, teacher, _class_weights(config, train)
+        ),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
         augment=make_augment(config, plan, num_classes, config.seed),
@@ -307,6 +310,17 @@ def next_stage(experiment: Experiment, first_step: int) -> Experiment:
 def input_shape(config: ConfigDict, train: data.Dataset) -> tuple[int, int, int]:
     """[height, width, channels] of the images that the model sees."""
     return augment.input_shape(train.images.shape[1:], config.data.resize)
+
+
+def _class_weights(config: ConfigDict, train: data.Dataset) -> tuple[float, ...] | None:
+    """n / (k n_c) of each of k classes with n_c of n images; None: all count alike.
+
+    Their mean over the images is 1, so that the learning rate keeps its meaning.
+    """
+    if config.optim.class_weights == "none":
+        return None
+    counts = np.maximum(train.count_classes(), 1)
+    return tuple((len(train) / (len(counts) * counts)).tolist())
 
 
 def _trained_names(

@@ -13,7 +13,7 @@ scalars: "loss" and, of a classification, "accuracy" and "weighted_accuracy".
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -32,16 +32,24 @@ Objective = Callable[..., tuple[Float[Array, ""], tuple[Metrics, Any]]]
 
 
 def make_objective(
-    config: ConfigDict, model: nn.Module, teacher: Run | None
+    config: ConfigDict,
+    model: nn.Module,
+    teacher: Run | None,
+    class_weights: Sequence[float] | None = None,
 ) -> Objective:
     """The objective that a resolved config describes.
 
     Args:
       teacher: the run from which the model learns, where there is one.
+      class_weights: see `cross_entropy`.
     """
     if config.objective == "masked_autoencoding":
         return functools.partial(masked_autoencoding, model=model)
-    options = {"model": model, "label_smoothing": config.augment.label_smoothing}
+    options = {
+        "model": model,
+        "label_smoothing": config.augment.label_smoothing,
+        "class_weights": class_weights,
+    }
     if teacher is None:
         return functools.partial(classification, **options)
     return functools.partial(
@@ -63,12 +71,13 @@ def classification(
     *,
     model: nn.Module,
     label_smoothing: float = 0.0,
+    class_weights: Sequence[float] | None = None,
 ) -> tuple[Float[Array, ""], tuple[Metrics, Any]]:
     """`cross_entropy` of the model's logits and the targets, as an objective."""
     logits, updates = model.apply(
         variables, images, train=True, rngs={"dropout": key}, mutable=["batch_stats"]
     )
-    loss, metrics = cross_entropy(logits, targets, label_smoothing)
+    loss, metrics = cross_entropy(logits, targets, label_smoothing, class_weights)
     return loss, (metrics, updates.get("batch_stats", {}))
 
 
@@ -85,6 +94,7 @@ def distillation(
     kind: str,
     alpha: float,
     temperature: float,
+    class_weights: Sequence[float] | None = None,
 ) -> tuple[Float[Array, ""], tuple[Metrics, Any]]:
     """What the targets and what a teacher say of the same images, as an objective.
 
@@ -94,7 +104,7 @@ def distillation(
     the accuracies are those of the mean of both.
 
     Args:
-      label_smoothing: see `cross_entropy`.
+      label_smoothing, class_weights: see `cross_entropy`.
       teacher_logits: (variables, images) -> logits of the teacher.
       kind, temperature: see `teacher_loss`.
       alpha: 0 to 1.
@@ -113,7 +123,9 @@ def distillation(
     heads = updates.get("heads", {"class": [logits], "distillation": [logits]})
     theirs = teacher_logits(teacher, images)
     _, metrics = cross_entropy(logits, targets, label_smoothing)
-    from_targets, _ = cross_entropy(heads["class"][0], targets, label_smoothing)
+    from_targets, _ = cross_entropy(
+        heads["class"][0], targets, label_smoothing, class_weights
+    )
     from_teacher = teacher_loss(
         heads["distillation"][0], theirs, kind=kind, temperature=temperature
     )
@@ -197,6 +209,7 @@ def cross_entropy(
     logits: Float[Array, "batch classes"],
     targets: Float[Array, "batch classes"],
     label_smoothing: float = 0.0,
+    class_weights: Sequence[float] | None = None,
 ) -> tuple[Float[Array, ""], Metrics]:
     """Mean cross-entropy in nats, and two accuracies.
 
@@ -204,13 +217,17 @@ def cross_entropy(
       logits: of the model.
       targets: a distribution over the classes for each image, mixed and smoothed.
       label_smoothing: the fraction of each target that is spread over all classes.
+      class_weights: factor of each class's part of the loss; None: 1.
 
     Returns:
       The loss; and "loss", "accuracy" (against each target's largest class) and
       "weighted_accuracy", where the predicted class counts by its fraction of the mixed
       image, lambda or 1 - lambda under MixUp and CutMix. Without mixing both are equal.
     """
-    loss = optax.losses.softmax_cross_entropy(logits, targets).mean()
+    counted = targets
+    if class_weights is not None:
+        counted = targets * jnp.asarray(class_weights)[None]
+    loss = optax.losses.softmax_cross_entropy(logits, counted).mean()
     predicted = logits.argmax(-1)
     accuracy = jnp.mean(predicted == targets.argmax(-1))
     picked = jnp.take_along_axis(targets, predicted[:, None], axis=1).mean()
