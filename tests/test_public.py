@@ -32,7 +32,7 @@ def test_a_config_by_its_name_with_overrides():
 
 
 def test_from_a_config_to_predictions(tiny_config, tmp_path):
-    changes = tiny_config(num_steps=2, schedule__warmup=1).to_dict()
+    changes = tiny_config(num_steps=2, schedule__warmup="1 step").to_dict()
     results = vit_jax.train(changes, tmp_path / "run")
     assert results["num_steps"] == 2
     run = vit_jax.load_run(tmp_path / "run")

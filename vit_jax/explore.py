@@ -19,6 +19,7 @@ from vit_jax.errors import UserError
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.runs.disks import make_folder
 from vit_jax.runs.load import load_classifier
+from vit_jax.runs.user_code import add_user_code
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str]) -> None:
         config = load_config_file(options.config)
         config = apply_overrides(config, overrides, flags)
         check_config(config)
+        add_user_code(config.code)
         make_folder(out, "--out")
         splits = data.load(config.data)
     explore(config, splits, out, run=run, tsne_images=options.tsne_images)

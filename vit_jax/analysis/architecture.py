@@ -14,6 +14,7 @@ from vit_jax.figures import style
 from vit_jax.interpret import architecture
 from vit_jax.runs.disks import make_folder
 from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.user_code import add_user_code
 
 
 def choose_network(
@@ -33,6 +34,7 @@ def choose_network(
     if options.workdir:
         folder = RunFolder(options.workdir)
         config = make_config(folder.read("config"))
+        add_user_code(config.code)
         apply_overrides(config, overrides, flags)
         if overrides:
             raise UserError(
@@ -46,13 +48,14 @@ def choose_network(
     name = "_".join(filter(None, (pathlib.Path(path).stem, variant)))
     config = apply_overrides(load_config_file(options.config), overrides, flags)
     check_config(config)
+    add_user_code(config.code)
     known = data.known_shape(config.data)
     if known is None:
         raise UserError(
             f"With config.data.source={config.data.source} and config.data.name="
-            f"{config.data.name}, only the data tell the shape of an image and the "
-            "number of classes; start to train with this config, then give "
-            "--workdir=RUN in place of --config."
+            f"{data.dataset_name(config.data)}, only the data tell the shape of an "
+            "image and the number of classes; start to train with this config, then "
+            "give --workdir=RUN in place of --config."
         )
     return name, config, *known
 

@@ -58,6 +58,8 @@ def describe_augmentation(config: ConfigDict, num_examples: int) -> str:
         for part in ("crop", "flip", "policy")
         if config_augment[part] != "none"
     ]
+    if config_augment.own:
+        parts.append(config_augment.own)
     if config_augment.erase_prob:
         parts.append("erasing")
     if config_augment.mix_prob and make_plan(config, num_examples).mix_until:

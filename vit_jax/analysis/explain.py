@@ -23,7 +23,7 @@ from vit_jax.interpret import (
     relevance,
     weights,
 )
-from vit_jax.models import ViT
+from vit_jax.models import ResNet, ViT
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import Run, load_classifier
 
@@ -195,7 +195,8 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
       1 if a file was skipped, else 0.
 
     Raises:
-      UserError: too few or too many images, or options that do not fit the model.
+      UserError: too few or too many images, options that do not fit the model, or a
+        model that is neither a ViT nor a ResNet.
     """
     if not 0 <= options.discard_ratio < 1:
         raise UserError(
@@ -203,11 +204,19 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
             "below 1."
         )
     run = load_classifier(options.workdir, options.checkpoint)
+    if not isinstance(run.model, ViT | ResNet):
+        raise UserError(
+            f"The model of {run.workdir.name} is a {type(run.model).__name__}, but "
+            "explain has heat maps for ViTs and ResNets only; evaluate, predict and "
+            "compare take any model."
+        )
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
         captions = [style.shorten(file.name, 22) for file in files]
-        pictures = [inputs.read_photo(file) for file in files[:SHOWN_IMAGES]]
+        pictures = [
+            inputs.read_photo(file, run.image_shape) for file in files[:SHOWN_IMAGES]
+        ]
     else:
         captions, images = read_split(run, options.split, options.indices, moved)
         pictures = None

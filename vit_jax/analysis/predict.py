@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from jaxtyping import Float, UInt8
 from vit_jax.figures import predict as predict_figures
 from vit_jax.figures import style
 from vit_jax.interpret import attention, gradcam, inputs
-from vit_jax.models import ViT
+from vit_jax.models import ResNet, ViT
 from vit_jax.runs.disks import make_folder
 from vit_jax.runs.load import Run, load_classifier
 
@@ -94,6 +95,13 @@ def _to_text(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def describe_heat_map(run: Run) -> str:
+    """What the heat maps of a run's predictions show; "" if it has none."""
+    if isinstance(run.model, ViT):
+        return "attention, last block"
+    return "Grad-CAM" if isinstance(run.model, ResNet) else ""
+
+
 def predict_files(
     run: Run,
     files: Sequence[pathlib.Path],
@@ -104,6 +112,7 @@ def predict_files(
 
     A figure has a heat map: of a ViT the attention of the last block, mean over heads,
     as `interpret.attention` reads it; of a ResNet the Grad-CAM of the predicted class.
+    Of any other model it has none, and a note on standard error says so.
 
     Args:
       run: to predict with.
@@ -111,23 +120,31 @@ def predict_files(
       images: as the model takes them.
       figures: folder for a figure of each; None: no figures.
     """
-    is_vit = isinstance(run.model, ViT)
+    heat_map_name = describe_heat_map(run)
+    if figures is not None and not heat_map_name:
+        model = type(run.model).__name__
+        print(
+            f"note: figures have no heat map, because {model} is neither a ViT nor a "
+            "ResNet",
+            file=sys.stderr,
+        )
     for start in range(0, len(images), _BATCH_SIZE):
         batch = images[start : start + _BATCH_SIZE]
         probabilities = run.predict(batch, calibrated=True)
         found = [describe(values, run.class_names) for values in probabilities]
-        if figures is not None and is_vit:
+        maps: Any = [None] * len(batch)
+        if figures is not None and isinstance(run.model, ViT):
             maps = attention.read_attention(run, batch).maps()[:, -1].mean(axis=1)
-        elif figures is not None:
+        elif figures is not None and heat_map_name:
             maps = gradcam.grad_cam(run, batch, probabilities.argmax(axis=1))
         for i, (file, one) in enumerate(zip(files[start:], found, strict=False)):
             if figures is not None:
                 figure = predict_figures.prediction(
-                    inputs.read_photo(file),
+                    inputs.read_photo(file, run.image_shape),
                     [top["class"] for top in one["top"]],
                     [top["probability"] for top in one["top"]],
                     heat_map=maps[i],
-                    heat_map_name="attention, last block" if is_vit else "Grad-CAM",
+                    heat_map_name=heat_map_name,
                     sentence=one["sentence"],
                     title=file.name,
                 )

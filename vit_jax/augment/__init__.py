@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int, Int32, Key, UInt8, UInt32
 
 from vit_jax.augment import erase, geometry, mix, policies
+from vit_jax.errors import UserError, did_you_mean
 
 
 def normalize(
@@ -55,6 +56,11 @@ def smooth_labels(
     )
 
 
+# A user's own operations by name, (key, image uint8 [h, w, c]) -> image; config.code
+# fills it.
+AUGMENTATIONS: dict[str, Callable] = {}
+
+
 def _unchanged(key, image, **_):
     return image
 
@@ -89,6 +95,8 @@ def _make_image_operations(
         "autoaugment": policies.autoaugment,
         "none": _unchanged,
     }[config.policy]
+    if config.own:
+        policy = _followed_by(policy, config.own)
     erasing = _unchanged
     if config.erase_prob:
         erasing = partial(
@@ -99,6 +107,21 @@ def _make_image_operations(
             ratio=config.erase_ratio,
         )
     return crop, flip, policy, erasing
+
+
+def _followed_by(policy: Callable, name: str) -> Callable:
+    if name not in AUGMENTATIONS:
+        raise UserError(
+            f'There is no augmentation "{name}"{did_you_mean(name, AUGMENTATIONS)}; '
+            "config.augment.own must be one of the AUGMENTATIONS of the file that "
+            f"config.code names ({', '.join(AUGMENTATIONS) or 'it has none'})."
+        )
+
+    def both(key, image):
+        image = policy(key, image)
+        return AUGMENTATIONS[name](jax.random.fold_in(key, 1), image)
+
+    return both
 
 
 def _make_mixing(config: Any) -> Callable[..., tuple[Array, Array]] | None:

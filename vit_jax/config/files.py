@@ -17,6 +17,7 @@ import importlib.util
 import inspect
 import pathlib
 import traceback
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -64,10 +65,7 @@ def load_config_file(path: str) -> ConfigDict:
     """
     name, _, variant = path.partition(":")
     file = _find_config_file(name).resolve()
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    module = importlib.util.module_from_spec(spec)
-    with _errors_as_sentences(name, file):
-        spec.loader.exec_module(module)
+    module = run_file(name, file)
     if not hasattr(module, "get_config"):
         raise UserError(f"{name} has no function get_config(), which a config needs.")
     if variant and not inspect.signature(module.get_config).parameters:
@@ -80,6 +78,19 @@ def load_config_file(path: str) -> ConfigDict:
             "end it with `return config`."
         )
     return make_config(settings)
+
+
+def run_file(name: str, file: pathlib.Path) -> types.ModuleType:
+    """Runs a user's Python file; `name` is what messages call it.
+
+    Raises:
+      UserError: its code fails; the message names the line.
+    """
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    with _errors_as_sentences(name, file):
+        spec.loader.exec_module(module)
+    return module
 
 
 def load_config(name: str, overrides: Mapping[str, Any] | None = None) -> ConfigDict:
@@ -119,7 +130,7 @@ def _errors_as_sentences(
         line = lines[-1] if lines else getattr(error, "lineno", 1)
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(
-            f"{name} fails in line {line} ({reason}); correct the config file."
+            f"{name} fails in line {line} ({reason}); correct the file."
         ) from error
 
 

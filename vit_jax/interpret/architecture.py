@@ -5,6 +5,7 @@ import math
 from flax import linen as nn
 
 from vit_jax import models
+from vit_jax.errors import UserError
 from vit_jax.figures.architecture import Architecture, Branch, Part
 from vit_jax.interpret.architecture_resnet import describe_resnet
 from vit_jax.interpret.traced import (
@@ -34,10 +35,20 @@ _TRAINING_RATES = {
 def describe_architecture(
     model: nn.Module, image_shape: tuple[int, int, int]
 ) -> Architecture:
-    """The parts of a model for images [height, width, channels], with their shapes."""
-    traced = Traced(model, image_shape)
-    is_vit = isinstance(model, models.ViT)
-    return (_describe_vit if is_vit else describe_resnet)(model, traced)
+    """The parts of a model for images [height, width, channels], with their shapes.
+
+    Raises:
+      UserError: it is neither a ViT nor a ResNet.
+    """
+    if isinstance(model, models.ViT):
+        return _describe_vit(model, Traced(model, image_shape))
+    if isinstance(model, models.ResNet):
+        return describe_resnet(model, Traced(model, image_shape))
+    raise UserError(
+        f"The parts of a {type(model).__name__} are not known, so it cannot be drawn; "
+        "ViTs and ResNets can. --config.parameter_overview=True lists the parameters "
+        "of any model."
+    )
 
 
 def _describe_vit(model: models.ViT, traced: Traced) -> Architecture:

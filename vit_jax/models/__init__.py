@@ -155,7 +155,9 @@ def _row(name: str) -> functools.partial:
             f'There is no model "{name}"{did_you_mean(name, MODELS)}; set '
             f"config.model.name to one of {', '.join(MODELS)}."
         )
-    return MODELS[name]
+    # A user's own model may be a class.
+    row = MODELS[name]
+    return row if isinstance(row, functools.partial) else functools.partial(row)
 
 
 def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ checkpoint.py    save and restore, best and newest; orbax_manager.py: Orbax's se
 load.py          `load_run`: the trained model with everything needed to use it;
                  `load_classifier`: where it must have classes
                  model_input.py: a user's images in the form that it takes
+user_code.py     a user's own models, data sources and augmentations
 
 Imports `config`, `parallel` and the rooms below them.
 """

@@ -22,6 +22,7 @@ from vit_jax.models import backend
 from vit_jax.runs import manifest, model_input
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.user_code import add_user_code
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -221,10 +222,12 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         nothing), "latest", or a step that was kept, as a number or as text.
 
     Raises:
-      UserError: there is no run, or no such checkpoint, or it is damaged.
+      UserError: there is no run, or no such checkpoint, or it is damaged; or the
+        user's own file that it was trained with is missing.
     """
     folder = RunFolder(workdir)
     config = read_saved_config(folder.read("config"))
+    add_user_code(config.code)
     if isinstance(checkpoint, str) and checkpoint.isdecimal():
         checkpoint = int(checkpoint)
     dataset = folder.read("dataset")

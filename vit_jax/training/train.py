@@ -16,6 +16,7 @@ from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import Run, selected_checkpoint
+from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import (
     dispatch,
     linear_probe,
@@ -70,6 +71,7 @@ def train_and_evaluate(
     """
     config = processes.run_on_all(lambda: make_config(config))
     processes.run_on_all(lambda: check_config(config))
+    processes.run_on_all(lambda: add_user_code(config.code))
     folder = RunFolder(workdir)
     with folder.locked():
         return _train_and_evaluate(config, folder, resume_with_changes, profile)

@@ -1,0 +1,131 @@
+"""Models, sources and augmentations from a user's file; the recipe of the docs."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from vit_jax import augment, data, models
+from vit_jax.config import default_config, load_config_file
+from vit_jax.errors import UserError
+from vit_jax.runs.user_code import add_user_code
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "adding_a_model.md"
+
+
+@pytest.fixture
+def my_code(tmp_path, monkeypatch):
+    """The file of the documentation, and tables that are put back afterwards."""
+    for table in (models.MODELS, data.SOURCES, augment.AUGMENTATIONS):
+        monkeypatch.setitem(table, "_", None)
+        for name in ("small_net", "stripes", "invert"):
+            monkeypatch.setitem(table, name, None)
+            del table[name]
+        del table["_"]
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    file = tmp_path / "my_code.py"
+    file.write_text(code)
+    return file
+
+
+def test_the_file_of_the_docs_adds_to_all_tables(my_code):
+    config = load_config_file(str(my_code))
+    with pytest.raises(UserError, match="no data source 'stripes'"):
+        data.load(config.data)
+    add_user_code(config.code)
+    splits = data.load(config.data)
+    assert {name: len(split) for name, split in splits.items()} == {
+        "train": 432, "val": 48, "test": 120
+    }  # fmt: skip
+    model = models.make_model(
+        config.model, num_classes=2, image_shape=(16, 16, 3), dtype="float32"
+    )
+    assert type(model).__name__ == "SmallNet" and model.num_classes == 2
+    macs = models.count_macs(model, (16, 16, 3))
+    assert macs == pytest.approx(16 * 16 * 16 * 27, rel=0.25)
+    operation = augment.make_augment(
+        config.augment, mean=(0,) * 3, std=(1,) * 3, num_classes=2, mix_until_step=0
+    )
+    images = np.zeros((64, 16, 16, 3), np.uint8)
+    indices = jnp.arange(64, dtype=jnp.int32)
+    found, _ = jax.jit(operation)(
+        jax.random.key(0), images, 0 * indices, step=0, epochs=indices, indices=indices
+    )
+    inverted = np.asarray(found[:, 8, 8, 0])
+    assert set(inverted.tolist()) == {0, 1} and 0.25 < inverted.mean() < 0.75
+    add_user_code(config.code)  # The same file again is no conflict.
+
+
+@pytest.mark.parametrize(
+    "code, words",
+    [
+        ("MODELS = {'vit': print}", '"vit", which the package has already'),
+        ("MODELS = {'x': 3}", "must be a dictionary from names to classes"),
+        ("x = 1", "has none of MODELS, SOURCES, AUGMENTATIONS"),
+        ("\n1 / 0", "fails in line 2 .ZeroDivisionError"),
+    ],
+)
+def test_files_that_add_nothing_are_refused(tmp_path, code, words):
+    file = tmp_path / "code.py"
+    file.write_text(code)
+    with pytest.raises(UserError, match=words):
+        add_user_code(str(file))
+    with pytest.raises(UserError, match="there is no such file"):
+        add_user_code(str(tmp_path / "other.py"))
+
+
+def test_what_is_not_there_is_named(my_code):
+    config = default_config()
+    config.augment.own = "invrt"
+    arguments = {"mean": (0,), "std": (1,), "num_classes": 2, "mix_until_step": 0}
+    with pytest.raises(UserError, match="it has none"):
+        augment.make_augment(config.augment, **arguments)
+    add_user_code(str(my_code))
+    with pytest.raises(UserError, match='did you mean "invert"'):
+        augment.make_augment(config.augment, **arguments)
+    data.SOURCES["stripes"] = lambda config_data: None
+    config.data.source = "stripes"
+    with pytest.raises(UserError, match="stripes returned None, but must return"):
+        data.load(config.data)
+
+
+@pytest.mark.slow
+def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
+    """The commands as they stand there, in the folder of the file."""
+    commands = [
+        line
+        for block in re.findall(r"```\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        for line in block.splitlines()
+    ]
+    assert len(commands) == 3
+    for command in commands:
+        _, *arguments = command.split()
+        found = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path, capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        assert found.returncode == 0, found.stderr
+    results = json.loads((tmp_path / "runs" / "mine" / "results.json").read_text())
+    assert results["test"]["accuracy"] > 0.9
+    assert results["test"]["flops"] > 0
+    explored = json.loads((tmp_path / "runs/mine_explored/summary.json").read_text())
+    assert "features" in explored["distances"]
+    image = tmp_path / "runs" / "mine" / "figures" / "training_curves.png"
+    predict = ["-m", "vit_jax.predict", "--workdir=runs/mine", str(image)]
+    explain = ["-m", "vit_jax.explain", "--workdir=runs/mine"]
+    for arguments, status, words in (
+        ([*predict, "--figures=drawn"], 0, "no heat map, because SmallNet is neither"),
+        (explain, 1, "explain has heat maps for ViTs and ResNets only"),
+        ([*explain, "--architecture"], 1, "SmallNet are not known"),
+    ):
+        found = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path, capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        assert found.returncode == status and words in found.stderr, found.stderr
