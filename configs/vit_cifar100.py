@@ -1,7 +1,7 @@
 """The recipe of vit_cifar.py for the hundred classes of CIFAR-100.
 
-    python -m vit_jax.main --config=configs/vit_cifar100.py --workdir=runs/vit_cifar100
-    python -m vit_jax.main --config=configs/vit_cifar100.py --workdir=runs/vit_cifar100 \
+    python -m vit_jax.main --config=configs/vit_cifar100.py --workdir=runs/cifar100
+    python -m vit_jax.main --config=configs/vit_cifar100.py --workdir=runs/cifar100 \
         --config.data.source=cifar_files --config.data.dir=/data/cifar-100-binary
 
 The recipe has 256 tokens from a small convolutional stem, sequence pooling, Muon for

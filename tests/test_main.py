@@ -1,6 +1,7 @@
 """The training command: runs, and the messages for mistakes."""
 
 import fcntl
+import importlib.util
 import json
 import os
 import struct
@@ -11,6 +12,7 @@ import termios
 import pytest
 from tensorboardX.proto import event_pb2
 
+from vit_jax.main import describe_results
 from vit_jax.training.progress import Progress
 
 SMALL = [
@@ -56,6 +58,58 @@ def test_overrides_may_precede_the_config_and_be_two_arguments(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_refused_config_leaves_no_folder(tmp_path):
+    result = run_main(
+        "--config=vit_digits",
+        "--config.model.patch_size=3",
+        f"--workdir={tmp_path}/run",
+    )
+    assert result.returncode == 1 and "patch_size is 3" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_first_line_does_not_wait_for_jax(tmp_path):
+    result = run_main(
+        "--config=vit_digits", f"--workdir={tmp_path}/run",
+        prelude="import sys; sys.modules['jax'] = None",
+    )  # fmt: skip
+    assert "import of jax halted" in result.stderr
+    assert result.stdout == f"starting vit_digits in {tmp_path}/run ...\n"
+
+
+def test_the_result_has_an_interval_and_what_to_type_next():
+    results = {
+        "test": {"accuracy": 0.9, "num_examples": 100},
+        "best_step": 468,
+        "selected_on": "val",
+        "train_seconds": 33.25,
+    }
+    first, *_, report, explain, predict = describe_results(results, "r").splitlines()
+    assert first == (
+        "test accuracy 90.00% (95% interval 82.56% to 94.48%) on 100 images; checkpoint "
+        "of step 468, selected on the images held out; 33.2 s of training"
+    )
+    assert report == "  python -m vit_jax.evaluate --workdir=r --report"
+    for command in (report, explain, predict):
+        module = command.split()[2]
+        assert importlib.util.find_spec(module)
+    results["test"] = {"accuracy": None, "num_examples": 100, "per_class": {}}
+    assert describe_results(results, "r").startswith("test accuracy not known on 100")
+    results["test"] = {"accuracy": None, "num_examples": 100, "loss": 0.5}
+    assert "test reconstruction loss 0.5000 on 100" in describe_results(results, "r")
+    assert "--config.pretrained.path=r" in describe_results(results, "r")
+
+
+def test_the_keys_of_a_config_have_its_values_and_those_of_its_model():
+    found = run_main("--list_keys", "--config=vit_cifar", "--config.batch_size=64")
+    lines = found.stdout.splitlines()
+    assert "batch_size = 64  (default 128)" in lines
+    assert "model.depth = 7  (default None)" in lines
+    # The model's own value, which the config does not set.
+    assert "model.norm_eps = 1e-06  (default None)" in lines
+    assert "num_devices = 0" in lines
+
+
 def test_help_is_short_and_helpfull_lists_the_keys():
     result = run_main("--help")
     assert result.returncode == 0 and "--workdir" in result.stdout
@@ -85,7 +139,10 @@ def test_the_digits_job_without_tensorflow_and_without_a_terminal(tmp_path):
         prelude=prelude,
     )
     assert result.returncode == 0, result.stderr
-    for words in ("device  1 x cpu", "digits", "parameters", "GFLOPs", "4 steps of 64"):
+    for words in (
+        "loading digits", "device  1 x cpu", "data  digits, 8x8x1", "parameters",
+        "GFLOPs", "4 steps of 64", "compiling the train step", "waiting for the first",
+    ):  # fmt: skip
         assert words in result.stdout
     assert "test accuracy" in result.stdout and "359 images" in result.stdout
     assert "step 2/4: loss" in result.stderr and "images/s" in result.stderr

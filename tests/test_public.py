@@ -40,7 +40,7 @@ def test_from_a_config_to_predictions(tiny_config, tmp_path):
     features = run.features(images)
     assert features.shape == (3, 16) and run.features([]).shape == (0, 16)
     head = run.variables["params"]["head"]
-    logits = features @ head["kernel"] + head["bias"]
+    logits = np.asarray(features @ head["kernel"] + head["bias"][None])
     odds = np.exp(logits - logits.max(1, keepdims=True))
     expected = odds / odds.sum(1, keepdims=True)
     np.testing.assert_allclose(run.predict(images), expected, rtol=1e-4)

@@ -432,8 +432,8 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     scored.logits[0] = np.nan
     scores = all_scores(scored)
     json.dumps(scores, allow_nan=False)
-    first, *classes = evaluate.to_text(scores).splitlines()
-    assert first == "12 images: accuracy not known, loss not finite"
+    first, *classes = evaluate.to_text(scores, "test").splitlines()
+    assert first == "test split, 12 images: accuracy not known, loss not finite"
     assert classes[0].split() == ["a", "75.00%", "of", "4"]
     worst = "worst class: a by accuracy (75.00%), a by F1 (0.8571)"
     assert classes[3] == worst

@@ -7,8 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from vit_jax.data import Dataset
 from vit_jax.models import ResNet, ViT, init_variables
 from vit_jax.training import objectives
+from vit_jax.training.experiment import make_experiment
 from vit_jax.training.teacher import teacher_logits
 
 SHAPE = (8, 8, 3)
@@ -174,3 +176,43 @@ def test_only_hidden_patches_have_a_gradient():
     expected = np.ones((2, 6), bool)
     np.put_along_axis(expected, VISIBLE, False, axis=1)
     np.testing.assert_array_equal(has_gradient, expected)
+
+
+def test_class_weights_by_hand():
+    logits = jnp.array([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    targets = jax.nn.one_hot(jnp.array([0, 0, 1]), 2)
+    each = [np.log(1 + np.exp(-1)), np.log(2), np.log(2)]
+    plain, metrics = objectives.cross_entropy(logits, targets)
+    assert plain == pytest.approx(np.mean(each))
+    weighted, same = objectives.cross_entropy(
+        logits, targets, class_weights=(0.75, 1.5)
+    )
+    assert weighted == pytest.approx(np.mean(np.multiply(each, [0.75, 0.75, 1.5])))
+    assert same["accuracy"] == metrics["accuracy"]
+
+
+def test_balanced_classes_pull_equally(tiny_config):
+    """Of 3 to 1 images, the gradient of a head that knows nothing favours no class."""
+    labels = np.array([0, 0, 0, 1] * 8, np.int32)
+    images = np.random.default_rng(0).integers(256, size=(32, 8, 8, 1), dtype=np.uint8)
+    data = Dataset(images, labels, ("many", "few"))
+
+    def bias_gradient(class_weights):
+        config = tiny_config(
+            optim__class_weights=class_weights,
+            data__validation=0,
+            data__select_on="nothing",
+            batch_size=32,
+        )
+        experiment = make_experiment(config, {"train": data, "test": data})
+        keywords = experiment.train_step.keywords["objective"].keywords
+        return jax.grad(
+            lambda bias: objectives.cross_entropy(
+                jnp.zeros((32, 2)) + bias[None],
+                jax.nn.one_hot(labels, 2),
+                class_weights=keywords["class_weights"],
+            )[0]
+        )(jnp.zeros(2))
+
+    np.testing.assert_allclose(bias_gradient("none"), [-0.25, 0.25], atol=1e-6)
+    np.testing.assert_allclose(bias_gradient("balanced"), 0, atol=1e-6)

@@ -18,3 +18,13 @@ def test_the_summary_says_what_the_run_will_do(tiny_config):
     config = tiny_config(data__select_on="test", data__validation=0)
     text = summarize(make_experiment(config, same), num_params)
     assert "selects on the test split" in text and "val 359" not in text
+
+
+def test_every_rate_is_named_and_no_word_twice(tiny_config):
+    splits = data.load(tiny_config().data)
+    config = tiny_config(optim__name="muon", optim__muon_learning_rate=0.03)
+    text = summarize(make_experiment(config, splits), 1)
+    assert (
+        "muon, peak rate 0.03 for the blocks' matrices and 0.001 for the rest" in text
+    )
+    assert "data  digits, 8x8x1 images" in text

@@ -65,7 +65,7 @@ def evaluate(
     if with_report:
         scores[split] |= _scores_of_report(run, scored[split], splits, score, counts)
     _add_to_results(RunFolder(run.workdir), run.step, scores)
-    print(to_text(scores[split]))
+    print(to_text(scores[split], split))
     if with_report:
         report.write_report(run, scored, scores, counts, pairs)
 
@@ -241,14 +241,20 @@ def is_imbalanced(scores: Mapping[str, Any]) -> bool:
     return max(support) > 1.5 * min(support)
 
 
-def to_text(scores: Mapping[str, Any]) -> str:
+def to_text(scores: Mapping[str, Any], split: str) -> str:
     """Scores of a split, as results.json holds them, in lines for a terminal."""
 
     def percent(value: float | None) -> str:
         return "not known" if value is None else f"{value:.2%}"
 
     loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
-    first = f"accuracy {percent(scores['accuracy'])}, loss {loss}"
+    first = f"accuracy {percent(scores['accuracy'])}"
+    if scores["accuracy"] is not None:
+        interval = classification.accuracy_interval(
+            scores["accuracy"], scores["num_examples"]
+        )
+        first += " (95% interval {:.2%} to {:.2%})".format(*interval)
+    first += f", loss {loss}"
     if "top_5_accuracy" in scores:
         first += f", top-5 {percent(scores['top_5_accuracy'])}"
     width = max(map(len, scores["per_class"]))
@@ -273,4 +279,5 @@ def to_text(scores: Mapping[str, Any]) -> str:
         lines.append(f"averaged with the mirror image: accuracy {accuracy}")
     if "latency" in scores:
         lines.append(latency.to_text(scores["latency"]))
-    return "\n".join((f"{scores['num_examples']:,} images: {first}", *lines))
+    start = f"{split} split, {scores['num_examples']:,} images"
+    return "\n".join((f"{start}: {first}", *lines))

@@ -22,7 +22,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax.config.settings import FIELDS
-from vit_jax.config.values import set_value
+from vit_jax.config.values import flatten, set_value
 from vit_jax.errors import UserError, did_you_mean
 
 
@@ -68,11 +68,21 @@ def _parse_value(text: str) -> Any:
         return {"nan": math.nan, "inf": math.inf}.get(text.lower(), text)
 
 
-def describe_fields() -> str:
-    """The table of settings as text: key, default, meaning and allowed values."""
+def describe_fields(config: ConfigDict | None = None) -> str:
+    """The table of settings as text: key, value, meaning and allowed values.
+
+    Args:
+      config: whose values are shown, and beside those that differ from it the default;
+        None: the defaults.
+    """
     wrap = textwrap.TextWrapper(80, initial_indent="    ", subsequent_indent="    ")
-    return "\n".join(
-        f"{key} = {field.default!r}\n"
-        + wrap.fill(f"{field.meaning} Allowed: {field.allowed}.")
-        for key, field in FIELDS.items()
-    )
+    own = dict(flatten(config or {}))
+    lines = []
+    for key, field in FIELDS.items():
+        value = own.get(key, field.default)
+        changed = f"  (default {field.default!r})" if value != field.default else ""
+        lines += [
+            f"{key} = {value!r}{changed}",
+            wrap.fill(f"{field.meaning} Allowed: {field.allowed}."),
+        ]
+    return "\n".join(lines)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import scipy.stats
 import sklearn.metrics
 from jaxtyping import Float, Int, Int64
 from scipy.special import log_softmax, softmax
@@ -25,6 +26,16 @@ def predicted_classes(logits: Float[np.ndarray, "n k"]) -> Int64[np.ndarray, "n"
 def accuracy(logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]) -> float:
     """Fraction of examples whose predicted class is the label; NaN if not finite."""
     return top_k_accuracy(logits, labels, 1)
+
+
+def accuracy_interval(accuracy: float, num_examples: int) -> tuple[float, float]:
+    """The 95% interval of Wilson (1927) for the accuracy on other images of this kind.
+
+    It is of one trained model, and does not hold the variation between trainings.
+    """
+    right = scipy.stats.binomtest(round(accuracy * num_examples), num_examples)
+    interval = right.proportion_ci(0.95, method="wilson")
+    return float(interval.low), float(interval.high)
 
 
 def top_k_accuracy(

@@ -6,6 +6,7 @@ every further SIGTERM, even while data are loaded and programs compiled (JAX 0.1
 """
 
 import collections
+import contextlib
 import os
 import signal
 import threading
@@ -13,6 +14,10 @@ from collections.abc import Callable
 
 from vit_jax.errors import PlainError
 from vit_jax.parallel import distributed
+
+_NOTICE = (
+    b"\nstopping after this step and saving; a second signal ends the program at once\n"
+)
 
 
 class Interrupted(PlainError):
@@ -52,6 +57,9 @@ class StopSignals:
             # committed yet, and the checkpoints before it are not affected.
             os._exit(128 + number)
         self.received = number
+        # `print` may not be called again while it is at work.
+        with contextlib.suppress(OSError):
+            os.write(2, _NOTICE)
 
     def agreed(self, *, ask: bool) -> int | None:
         """The signal to stop for, or None; the same at the same call on all processes.

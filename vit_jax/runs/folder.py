@@ -102,6 +102,24 @@ class RunFolder:
                 f"primary process uses on {owner['host']}; give a shared --workdir."
             )
 
+    def changes(self, config: ConfigDict, dataset: dict[str, Any]) -> list[str]:
+        """What a start would change of the run: "key: old -> new"; see `require_same`.
+
+        Settings in `FREE_SETTINGS` are left out. A folder without a run has none.
+        """
+        if not self.has("config"):
+            return []
+        saved = read_saved_config(self.read("config"))
+        old, new = _to_compare(saved), _to_compare(config)
+        if self.has("dataset"):
+            old |= {"dataset": self.read("dataset")}
+            new |= {"dataset": _as_json(dataset)}
+        return [
+            f"{key}: {old.get(key)!r} -> {new.get(key)!r}"
+            for key in sorted(old.keys() | new.keys())
+            if old.get(key) != new.get(key) and key not in FREE_SETTINGS
+        ]
+
     def require_same(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
         """Refuses to continue a run with other settings or data; writes nothing.
 
@@ -112,18 +130,7 @@ class RunFolder:
         Raises:
           UserError: the message names each key that differs, with both values.
         """
-        if not self.has("config"):
-            return
-        saved = read_saved_config(self.read("config"))
-        old, new = _to_compare(saved), _to_compare(config)
-        if self.has("dataset"):
-            old |= {"dataset": self.read("dataset")}
-            new |= {"dataset": _as_json(dataset)}
-        changes = [
-            f"{key}: {old.get(key)!r} -> {new.get(key)!r}"
-            for key in sorted(old.keys() | new.keys())
-            if old.get(key) != new.get(key) and key not in FREE_SETTINGS
-        ]
+        changes = self.changes(config, dataset)
         if changes:
             raise UserError(
                 f"{self.path} holds a run with other settings ({'; '.join(changes)}); "

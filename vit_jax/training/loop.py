@@ -46,7 +46,7 @@ class Loop:
         self._checkpoints, self._program = checkpoints, program
         self._history = history
         config, plan = experiment.config, experiment.plan
-        self._progress = Progress(plan.last_step, self._step)
+        self._progress = Progress(plan.last_step, self._step, plan.log_every)
         write_scalars = None
         if config.tensorboard:
             write_scalars = tensorboard_writer(str(folder.path / "tensorboard"))
@@ -130,8 +130,8 @@ class Loop:
         accuracy = scores["accuracy"]
         shown = "" if accuracy is None else f"val accuracy {accuracy:.2%}, "
         self._progress.line(
-            f"epoch {step / plan.steps_per_epoch:.4g}: {shown}val loss "
-            f"{scores['loss']:.4f}"
+            f"step {step}/{plan.last_step}: {shown}val loss {scores['loss']:.4f} "
+            f"(epoch {step / plan.steps_per_epoch:.1f})"
         )
         is_last = is_finished(experiment, self._history, step)
         done = step - plan.first_step

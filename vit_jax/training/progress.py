@@ -1,8 +1,11 @@
 """Progress of a long run: a bar on a terminal or in a notebook, else plain lines."""
 
+import contextlib
 import os
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import tqdm
@@ -24,6 +27,32 @@ def say(text: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Says what is being waited for and, on a terminal or in a notebook, how long."""
+    say(f"{what} ...")
+    if not processes.is_primary() or not _shows_bars():
+        yield
+        return
+    done, start = threading.Event(), time.monotonic()
+
+    def show() -> None:
+        while not done.wait(1):
+            text = f"\r{what}: {time.monotonic() - start:.0f} s"
+            with contextlib.suppress(OSError, ValueError):
+                print(text, end="", file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        with contextlib.suppress(OSError, ValueError):
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+
 def _shows_bars() -> bool:
     """Whether standard error is a terminal or the output of a notebook's cell."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules
@@ -36,8 +65,10 @@ class Progress:
     processes only process 0 shows anything.
     """
 
-    def __init__(self, total_steps: int, first_step: int = 0):
+    def __init__(self, total_steps: int, first_step: int = 0, log_every: int = 1):
+        """`log_every` is the number of steps between two lines of metrics."""
         self._first, self._total = first_step, total_steps
+        self._log_every, self._shown = log_every, first_step
         self._start = time.monotonic()
         self._open = processes.is_primary()
         self._bar = tqdm.tqdm(
@@ -65,6 +96,10 @@ class Progress:
             self._quietly(self._bar.set_postfix_str, text)
             return
         step = values["step"]
+        # An evaluation cuts an interval in two; a line for a short rest says nothing.
+        if 2 * (step - self._shown) < self._log_every:
+            return
+        self._shown = step
         seconds_per_step = (time.monotonic() - self._start) / (step - self._first)
         left = tqdm.tqdm.format_interval(seconds_per_step * (self._total - step))
         self.line(f"step {step}/{self._total}: {text}, {left} left")

@@ -1,5 +1,7 @@
 """Summaries of a run and of its stages that are printed before they start."""
 
+from ml_collections import ConfigDict
+
 from vit_jax import augment, models
 from vit_jax.training.experiment import Experiment
 
@@ -29,8 +31,7 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     rows = {
         "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
         f"{config.model.dtype} computation",
-        "data": f"{config.data.source} {config.data.name}, {shape} images: {sizes}; "
-        f"{selected}",
+        "data": f"{_describe_source(config.data)}, {shape} images: {sizes}; {selected}",
         "model": f"{config.model.name}{how}, {num_params:,} parameters, "
         f"{gflops:.3g} GFLOPs forward per image",
         "schedule": describe_stage(experiment),
@@ -51,11 +52,27 @@ def describe_stage(experiment: Experiment) -> str:
     epochs = plan.total_steps / plan.steps_per_epoch
     text = (
         f"{plan.total_steps:,} steps of {config.batch_size} images "
-        f"({epochs:.4g} epochs), {config.optim.name}, peak rate "
-        f"{config.optim.learning_rate:g}, {config.schedule.name}"
+        f"({epochs:.4g} epochs), {_describe_rates(config.optim)}, "
+        f"{config.schedule.name}"
     )
     if config.optim.trainable != "all":
         text += f"; only {config.optim.trainable} trained"
     if count := len(experiment.config.stages):
         text = f"stage {experiment.stage + 1} of {count}: {text}"
     return text
+
+
+def _describe_source(config_data: ConfigDict) -> str:
+    name, source = config_data.name, config_data.source
+    return name if name == source else f"{name} ({source})"
+
+
+def _describe_rates(config_optim: ConfigDict) -> str:
+    """The optimizer with the peak of each of its learning rates."""
+    rate = f"{config_optim.learning_rate:g}"
+    if config_optim.name != "muon":
+        return f"{config_optim.name}, peak rate {rate}"
+    return (
+        f"muon, peak rate {config_optim.muon_learning_rate:g} for the blocks' matrices "
+        f"and {rate} for the rest"
+    )

@@ -30,7 +30,7 @@ from vit_jax.training.experiment import Experiment, make_experiment, next_stage
 from vit_jax.training.history import History
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
-from vit_jax.training.progress import say
+from vit_jax.training.progress import say, waiting
 from vit_jax.training.start import (
     first_state,
     load_own_run,
@@ -73,23 +73,27 @@ def train_and_evaluate(
     processes.run_on_all(lambda: check_config(config))
     processes.run_on_all(lambda: add_user_code(config.code))
     folder = RunFolder(workdir)
-    with folder.locked():
-        return _train_and_evaluate(config, folder, resume_with_changes, profile)
-
-
-def _train_and_evaluate(
-    config: ConfigDict, folder: RunFolder, resume_with_changes: bool, profile: bool
-) -> dict[str, Any]:
+    # Before the folder is made, so that a mistake leaves none behind.
+    say(f"loading {data.dataset_name(config.data)} ...")
     splits = processes.run_on_all(lambda: data.load(config.data))
     teacher = load_teacher(config.distill)
     config = time_budget.set_num_steps(
         config, splits, folder, resume_with_changes, teacher
     )
     experiment = processes.run_on_all(lambda: _make_first(config, splits, teacher))
+    with folder.locked():
+        return _train_and_evaluate(experiment, folder, resume_with_changes, profile)
+
+
+def _train_and_evaluate(
+    experiment: Experiment, folder: RunFolder, resume_with_changes: bool, profile: bool
+) -> dict[str, Any]:
     dataset = scoring.describe_dataset(experiment.splits)
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
         folder.require_same(experiment.config, dataset)
+    elif changes := folder.changes(experiment.config, dataset):
+        say(f"resuming with other settings: {'; '.join(changes)}")
     # Several processes on one host would write the same file.
     profiler = None
     if profile and processes.is_primary():
@@ -99,7 +103,7 @@ def _train_and_evaluate(
         # Restoring has checked that the state fits the settings.
         folder.start(experiment.config, dataset)
         say(summarize(experiment, models.count_params(state.params)))
-        if config.parameter_overview:
+        if experiment.config.parameter_overview:
             from clu import parameter_overview
 
             say(parameter_overview.get_parameter_overview(state.params))
@@ -188,10 +192,13 @@ def _train_stage(
     profiler: Profiler | None,
 ) -> TrainState:
     """Compiles the steps of a stage and trains to its end; returns the last state."""
-    program = dispatch.compile_training(experiment, state)
+    with waiting("compiling the train step"):
+        program = dispatch.compile_training(experiment, state)
+    most = max(program.compiled)
+    at_once = f" ({most} steps at once)" if most > 1 else ""
     say(
-        f"compiled in {program.compile_seconds:.1f} s, "
-        f"{max(program.compiled)} step(s) a dispatch"
+        f"compiled in {program.compile_seconds:.1f} s; waiting for the first step"
+        f"{at_once}"
     )
     history.compile_seconds += program.compile_seconds
     loop = Loop(experiment, folder, checkpoints, program, state, history)
