@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vit_jax import data
-from vit_jax.analysis import compare
+from vit_jax.analysis import compare, compared
 from vit_jax.analysis.entries import (
     Entry,
     describe_training,
@@ -77,7 +77,7 @@ def make_entry(
         worst_class=worst,
         goal=0.85,
         latency=LATENCY,
-        numbers=dict.fromkeys(compare.COLUMNS) | numbers,
+        numbers=dict.fromkeys(compared.COLUMNS) | numbers,
     )
 
 
@@ -160,8 +160,8 @@ def test_what_some_seeds_never_reached_has_no_mean():
     numbers = summarize_group(group)
     assert np.isnan(numbers["epochs_to_90"]).all()
     assert numbers["seconds_to_train_accuracy"][0] == np.inf
-    assert compare.format_number(group, "epochs_to_90") == "never in 1 of 2"
-    assert compare.format_number(group, "seconds_to_train_accuracy") == "never"
+    assert compared.format_number(group, "epochs_to_90") == "never in 1 of 2"
+    assert compared.format_number(group, "seconds_to_train_accuracy") == "never"
 
 
 def test_markdown_shows_the_numbers(tmp_path):
@@ -234,11 +234,11 @@ def test_paired_numbers_by_hand():
 def test_a_p_value_is_never_zero():
     row = {"run": "a", "against": "b", "difference": 0.3, "low": 0.2, "high": 0.4}
     row |= {"only_run": 5000, "only_against": 0, "p_value": 0.0}
-    assert compare.paired_table([row]).endswith(" < 1e-300  |")
+    assert compared.paired_table([row]).endswith(" < 1e-300  |")
 
 
 def test_curves_are_of_both_splits():
-    figure = compare.draw_curves([make_entry("a"), make_entry("b")])
+    figure = compared.draw_curves([make_entry("a"), make_entry("b")])
     expected = [
         ("train, as logged", [1], [1.5]),  # the second is not finite
         ("validation", [1, 2], [1.2, 1.1]),
@@ -254,7 +254,7 @@ def test_curves_are_of_both_splits():
 def test_accuracy_over_time_groups_seeds():
     entries = [make_entry("a"), make_entry("b", recipe="s"), make_entry("c", seed=1)]
     groups = group_runs(entries)
-    (axes,) = compare.draw_accuracy_over_time(groups).axes
+    (axes,) = compared.draw_accuracy_over_time(groups).axes
     first, third, _, second, _ = axes.lines
     assert first.get_color() == third.get_color() != second.get_color()
     np.testing.assert_allclose(first.get_xdata(), [2, 4])

@@ -3,13 +3,15 @@
 import csv
 import html.parser
 import json
+import re
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from vit_jax import data
-from vit_jax.analysis import evaluate, page, report, run_data
+from vit_jax.analysis import evaluate, page, report, report_figures, run_data
+from vit_jax.analysis.quantities import describe
 from vit_jax.analysis.scored import Scored
 from vit_jax.errors import UserError
 from vit_jax.evaluate import main
@@ -101,8 +103,9 @@ def test_results_hold_the_report(reported, trained):
 
 
 def test_every_figure_is_drawn(reported):
-    drawn = {path.stem for path in (reported / "figures").glob("*.png")}
-    assert drawn == FIGURES | BOTH_TEST_SETS | {"disagreements_with_people"}
+    assert drawn_by(reported) == FIGURES | BOTH_TEST_SETS | {
+        "disagreements_with_people"
+    }
 
 
 def test_both_test_sets_are_scored(reported):
@@ -115,12 +118,13 @@ def test_both_test_sets_are_scored(reported):
     right = run.predict(splits["subset_test"].images).argmax(1)
     assert subset["accuracy"] == np.mean(right == splits["subset_test"].labels)
     assert "subset_test.per_class.3.recall" in (reported / "summary.csv").read_text()
-    assert f"{subset['loss']:.5g}" in Page((reported / "report.html").read_text()).text
+    shown = Page((reported / "report.html").read_text()).text
+    assert f"{subset['loss']:.4f} nats" in shown and "second test split" in shown
 
 
 def test_subset_figures_show_the_subset():
     test, subset = make_scored(), make_scored([0], num_examples=6)
-    figures = report.draw_subset_test(test, subset)
+    figures = report_figures.draw_subset_test(test, subset)
     axes = figures["accuracy_on_both_test_sets"].axes[0]
     heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
     assert heights == [[100, 100, 100], [50, 100, 100]]
@@ -186,6 +190,10 @@ def test_curves_as_csv(reported):
     assert scores["calibration"]["before"]["ece"] == pytest.approx(ece)
 
 
+def drawn_by(reported):
+    return {path.stem for path in (reported / "figures").glob("*.png")}
+
+
 class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
@@ -203,10 +211,30 @@ class Page(html.parser.HTMLParser):
 
 def test_the_page_needs_no_other_file(reported):
     shown = Page((reported / "report.html").read_text())
-    assert len(shown.sources) == len(FIGURES | BOTH_TEST_SETS) + 1
+    assert len(shown.sources) == len(drawn_by(reported))
     assert all(s.startswith("data:image/png;base64,iVBOR") for s in shown.sources)
-    for words in ("model.depth", "generalization_gap", "359"):
+    for words in ("Generalisation gap", "Balanced accuracy", "359", "jax"):
         assert words in shown.text
+
+
+def test_the_page_opens_with_its_result(reported):
+    text = (reported / "report.html").read_text()
+    (summary,) = re.findall('<p class="summary">(.*?)</p>', text)
+    scores = RunFolder(reported).read("results")["test"]
+    assert summary.startswith(
+        f"tiny classifies {scores['accuracy']:.2%} of 359 images correctly (95% "
+    )
+    assert "was selected on images held out from training" in summary
+    assert f"{scores['num_params']:,} parameters and was trained for" in summary
+    order = [
+        text.index(words)
+        for words in (summary, "Training curves of", "Confusion matrix", "Numbers</h2>")
+    ]
+    assert order == sorted(order)
+    # Settings are folded away, and no quantity has a dotted key.
+    start = text.index("<details>")
+    assert text.index("patch_size") > start
+    assert not re.search(r"<td>[a-z_]+\.[a-z_.]+</td>", text)
 
 
 def test_the_page_names_its_figures_and_shows_them_in_their_size(reported):
@@ -219,22 +247,20 @@ def test_the_page_names_its_figures_and_shows_them_in_their_size(reported):
     assert "Confusion matrix (test)" in widths
 
 
-def test_values_are_shown_as_people_write_them():
-    scores = all_scores(make_scored()) | {"flops": 52029312, "loss": 1 / 3}
-    shown = Page(page.render_html("x", scores, {}, ())).text.split()
-    for name, value in (
-        ("flops", "52,029,312"),
-        ("loss", "0.33333"),
-        ("calibration.fitted_on_itself", "yes"),
-        ("worst_class.name", "a"),
-        ("worst_class_by_accuracy.name", "a"),
-    ):
-        assert shown[shown.index(name) + 1] == value
+def test_quantities_are_named_explained_and_in_percent():
+    scored = make_scored(wrong=[0], num_examples=100)
+    scores = all_scores(scored) | {"flops": 52029312, "num_params": 1234567}
+    found = {name: (value, meaning) for name, value, meaning in describe(scores)}
+    assert found["Accuracy"][0] == "99.00% (94.55% to 99.82%)"
+    assert found["Worst class"][0] == "a (97.06%)"
+    assert found["Parameters"][0] == "1,234,567" and found["GFLOPs"][0] == "0.052"
+    assert found["Temperature"][0] == "none" and "only 1 of" in found["Temperature"][1]
+    assert all(meaning for _, meaning in found.values())
 
 
 def test_names_cannot_break_the_page():
     scores = all_scores(make_scored())
-    text = page.render_html("<run> & co", scores, {"a": {"b": "<i>"}}, ())
+    text = page.render_html("<run> & co", "x < y", scores, {"a": {"b": "<i>"}}, {}, ())
     assert "<i>" not in text and "<run>" not in text and "<c>" not in text
     shown = Page(text).text
     assert "<run> & co" in shown and "b & <c>" in shown and '"<i>"' in shown
@@ -324,7 +350,7 @@ def test_confidence_is_in_the_scores_by_true_class():
     assert rows["b & <c>"]["confidence_right"] is None
     assert rows["b & <c>"]["confidence_wrong"] == pytest.approx(sure)
     assert rows["d"]["confidence_wrong"] is None
-    figures = report.draw_figures(scored, all_scores(scored), "test")
+    figures = report_figures.draw_figures(scored, all_scores(scored), "test")
     axes = figures["confidence_by_class"].axes[0]
     heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
     expected = [[rows[n][f"confidence_{k}"] for n in rows] for k in ("right", "wrong")]
@@ -348,18 +374,33 @@ def test_logged_train_accuracy_is_the_mean_over_the_last_epoch():
     assert scores["generalization_gap_logged"] == pytest.approx(0.6 - 0.75)
 
 
+@pytest.mark.parametrize(
+    "calibrated, words", [(False, "no temperature"), (True, "✓ better")]
+)
+def test_the_reliability_diagram_says_whether_calibration_helps(calibrated, words):
+    scored = make_scored(range(30), num_examples=90)
+    val = make_scored(range(40), num_examples=120) if calibrated else make_scored([0])
+    calibration = all_scores(scored, val=val)["calibration"]
+    figure = report_figures.draw_reliability(scored, calibration, "test")
+    texts = [figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)]
+    assert any(words in text for text in texts)
+    assert len(figure.axes) == (6 if calibrated else 3)
+
+
 def test_galleries_of_one_confusion():
     scored = make_scored(wrong=[0, 3, 9])
     scored.logits[3] *= 2
-    ((name, figure),) = report.draw_confusion(scored, 0, 1).items()
+    ((name, figure),) = report_figures.draw_confusion(scored, 0, 1).items()
     assert name == "confusion_a_b____c_"  # a file's name
     assert figure.get_suptitle() == (
         "a predicted as b & <c>\n3 of 3 images, the most confident first"
     )
     titles = [axes.get_title() for axes in figure.axes]
-    first, second = "✗ b & <c> (100%)\ntrue: a", "✗ b & <c> (99%)\ntrue: a"
+    first, second = (
+        f"✗ true a,\npredicted b & <c> ({percent}%)" for percent in (100, 99)
+    )
     assert titles == [first, second, second]
-    assert report.draw_confusion(scored, 1, 0) == {}
+    assert report_figures.draw_confusion(scored, 1, 0) == {}
 
 
 @pytest.mark.slow
@@ -412,17 +453,30 @@ def test_gap_and_temperature_come_from_the_right_splits():
     assert itself["fitted_on_itself"]
 
 
-@pytest.mark.parametrize("wrong, missing", [([], 2), (range(12), 0), ([3], 0)])
-def test_a_model_without_mistakes_and_one_without_success(wrong, missing, tmp_path):
-    scored = make_scored(wrong)
+@pytest.mark.parametrize(
+    "wrong, missing",
+    [
+        ([], {"misclassified", "confident_mistakes", "top_confusions", "roc"}),
+        (range(30), set()),
+        # The confident mistakes are all of them.
+        ([3], {"misclassified"}),
+    ],
+)
+def test_nothing_is_drawn_for_what_is_empty(wrong, missing, tmp_path):
+    scored = make_scored(wrong, num_examples=30)
     scores = all_scores(scored)
-    figures = report.draw_figures(scored, scores, "test")
-    expected = FIGURES - {"training_curves"}
-    if missing:
-        expected -= {"misclassified", "confident_mistakes"}
+    figures = report_figures.draw_figures(scored, scores, "test")
+    expected = FIGURES - {"training_curves"} - missing
     assert set(figures) == expected
     path = page.write_page(
-        tmp_path, title="x", scores=scores, config={}, figures=figures, tables={}
+        tmp_path,
+        title="x",
+        summary="",
+        scores=scores,
+        config={},
+        environment={},
+        figures=figures,
+        tables={},
     )
     assert len(Page(path.read_text()).sources) == len(expected)
 
@@ -438,13 +492,15 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     worst = "worst class: a by accuracy (75.00%), a by F1 (0.8571)"
     assert classes[3] == worst
     assert scores["accuracy"] is None and scores["generalization_gap"] is None
-    figures = report.draw_figures(scored, scores, "test")
+    figures = report_figures.draw_figures(scored, scores, "test")
     assert "sample_predictions" in figures and "misclassified" not in figures
     page.write_page(
         tmp_path,
         title="x",
+        summary="",
         scores=scores,
         config={},
+        environment={},
         figures=figures,
         tables=page.make_tables([], scored),
     )
@@ -463,7 +519,9 @@ def test_history_series_come_from_their_records():
     np.testing.assert_allclose(series["val_loss"], [np.nan] * 3)
     np.testing.assert_allclose(series["train_loss"], [2.0, np.nan, 1.0])
     np.testing.assert_allclose(series["val_accuracy"], [np.nan, 0.5, np.nan])
-    assert curves.draw_history([], "x") == {}
+    records[0]["learning_rate"] = 1e-3
+    rates = curves.history_series(records, muon_ratio=20)["muon_learning_rate"]
+    np.testing.assert_allclose(rates, [0.02, np.nan, np.nan])
 
 
 def test_people_and_model_are_named():
@@ -476,7 +534,9 @@ def test_people_and_model_are_named():
     assert differences[0] == first
     # People all say a, to which the model gives this much less than 1.
     assert distance == pytest.approx(1 - 1 / (np.exp(5) + 2))
-    titles = [axes.get_title() for axes in report.draw_people(scored, counts).axes]
+    titles = [
+        axes.get_title() for axes in report_figures.draw_people(scored, counts).axes
+    ]
     # The one mistake comes first: label a, taken for the second class.
     assert titles[0] == "label: a\nmodel: b & <c> (99%)\npeople: a (100%)"
     assert len(titles) == 12

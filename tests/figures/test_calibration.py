@@ -27,7 +27,9 @@ def test_before_and_after(tmp_path):
         np.testing.assert_allclose(
             heights[1], 100 * (group.accuracy - group.confidence)
         )
-        np.testing.assert_allclose(heights[2], group.counts / 2)
+        np.testing.assert_array_equal(heights[2], group.counts)
+        texts = [text.get_text() for text in bottom.texts]
+        assert texts == [str(n) if n else "" for n in group.counts]
         diagonal, dots = top.lines
         assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 100]
         np.testing.assert_allclose(

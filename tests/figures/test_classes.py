@@ -6,6 +6,7 @@ import types
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.container import ErrorbarContainer
 
 from vit_jax.figures import confusion, dataset, per_class, roc, style
 from vit_jax.metrics import roc as roc_metrics
@@ -51,22 +52,15 @@ def test_confusion_matrix_of_100_classes_and_of_an_absent_class(tmp_path):
 def test_top_confusions():
     one_way = [(1, 0, 5, 0.625), (0, 1, 2, 0.25)]
     both_ways = [(0, 1, 7, 0.875)]
-    shown = []
-    for axes in confusion.top_confusions(one_way, both_ways, NAMES).axes:
-        cells = axes.tables[0].get_celld()
-        num_rows = 1 + max(row for row, _ in cells)
-        shown.append(
-            [
-                [cells[row, column].get_text().get_text() for column in range(4)]
-                for row in range(1, num_rows)
-            ]
-        )
-    assert shown == [
-        [["dog", "cat", "5", "62.5%"], ["cat", "dog", "2", "25.0%"]],
-        [["cat", "dog", "7", "87.5%"]],
-    ]
-    for axes in confusion.top_confusions([], [], NAMES).axes:
-        assert axes.texts[0].get_text() == "no mistakes"
+    left, right = confusion.top_confusions(one_way, both_ways, NAMES).axes
+    assert [bar.get_width() for bar in left.patches] == [5, 2]
+    assert [bar.get_width() for bar in right.patches] == [7]
+    names = [tick.get_text() for tick in left.get_yticklabels()]
+    assert names == ["dog → cat", "cat → dog"]
+    texts = [text.get_text() for text in left.texts]
+    assert texts == ["5 (62% of errors)", "2 (25% of errors)"]
+    assert left.yaxis_inverted() and left.get_xlabel() == "images"
+    assert left.get_title() == "true class → predicted class"
 
 
 @pytest.mark.parametrize("num_classes", [10, 20])
@@ -100,6 +94,15 @@ def test_accuracy_bands():
     assert texts == ["90.0", "90.0", "80.0", "80.0", "none"]
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert legend == ["90% or more", "80% to 90%", "below 80%"]
+
+
+def test_accuracies_have_error_bars():
+    accuracy = np.array([0.9, 0.5, np.nan])
+    intervals = np.array([[0.8, 0.95], [0.4, 0.6], [np.nan, np.nan]])
+    axes = per_class.accuracy_bars(accuracy, NAMES, intervals=intervals).axes[0]
+    errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
+    ends = [error.lines[2][0].get_segments()[0][:, 1] for error in errors]
+    np.testing.assert_allclose(ends, [[80, 95], [40, 60]])
 
 
 def test_grouped_bars():

@@ -15,6 +15,7 @@ CURVES = {
     "learning_rate": np.full(4, 1e-3),
     "epoch_seconds": np.full(4, np.nan),
     "step_seconds": np.full(4, 0.02),
+    "images_per_second": np.full(4, 3200.0),
 }
 
 
@@ -25,8 +26,8 @@ def _panels(figure):
 def test_panels_and_lines(tmp_path):
     figure = history.training_curves(CURVES)
     panels = _panels(figure)
-    # No throughput was logged, and no epoch time is known.
-    assert list(panels) == ["Loss", "Accuracy", "Learning rate", "Step time"]
+    # Of the same timing there is one panel.
+    assert list(panels) == ["Loss", "Accuracy", "Learning rate", "Speed"]
     train, val = panels["Loss"].lines
     assert [train.get_label(), val.get_label()] == ["train", "val"]
     np.testing.assert_array_equal(train.get_xdata(), EPOCHS)
@@ -34,9 +35,9 @@ def test_panels_and_lines(tmp_path):
     np.testing.assert_array_equal(val.get_ydata(), [1.6, 1.1])
     (accuracy,) = panels["Accuracy"].lines
     np.testing.assert_allclose(accuracy.get_ydata(), [40, 60])
-    np.testing.assert_allclose(panels["Step time"].lines[0].get_ydata(), 20)
-    assert panels["Step time"].get_ylim()[0] == 0
-    assert panels["Step time"].get_ylabel() == "milliseconds"
+    np.testing.assert_allclose(panels["Speed"].lines[0].get_ydata(), 3200)
+    assert panels["Speed"].get_ylim()[0] == 0
+    assert panels["Speed"].get_ylabel() == "images per second"
     assert all(axes.get_xlabel() == "epoch" for axes in figure.axes)
     assert style.save(figure, tmp_path / "curves.png").stat().st_size > 10_000
 
@@ -46,6 +47,18 @@ def test_a_split_has_one_color_in_every_panel():
     assert (
         panels["Loss"].lines[1].get_color() == panels["Accuracy"].lines[0].get_color()
     )
+
+
+def test_all_rates_and_the_selected_checkpoint():
+    curves = CURVES | {"muon_learning_rate": np.full(4, 2e-2)}
+    panels = _panels(history.training_curves(curves, selected_epoch=1.5))
+    rates = {line.get_label(): line for line in panels["Learning rate"].lines}
+    assert list(rates) == ["learning rate", "Muon"]
+    np.testing.assert_array_equal(rates["Muon"].get_ydata(), 2e-2)
+    for name in ("Loss", "Accuracy"):
+        mark = panels[name].lines[-1]
+        assert mark.get_label() == "selected" and mark.get_xdata() == [1.5, 1.5]
+    assert len(panels["Speed"].lines) == 1
 
 
 def test_one_measurement_is_a_visible_dot():

@@ -27,7 +27,11 @@ def test_predictions(tmp_path, channels):
         pictures, labels, predicted, np.array([0.914, 0.5, 1.0]), NAMES
     )
     titles = [axes.get_title().strip() for axes in figure.axes]
-    assert titles == ["✓ cat (91%)", "✗ ship (50%)\ntrue: dog", "✓ ship (100%)"]
+    assert titles == [
+        "✓ cat (91%)",
+        "✗ true dog,\npredicted ship (50%)",
+        "✓ ship (100%)",
+    ]
     colors = [style.GREEN, style.RED, style.GREEN]
     lines = ["-", "--", "-"]
     for axes, picture, color, line in zip(
@@ -115,6 +119,13 @@ def test_augmentations():
                 _shown(grid[row, column + 1]), augmented[row, column]
             )
     assert grid[0, 0].get_title() == "original"
+    captions = [["", "+ 30% dog", ""], [""] * 3]
+    figure = images.augmentations(
+        originals, augmented, names=["cat", "ship"], captions=captions
+    )
+    grid = np.array(figure.axes).reshape(2, 4)
+    assert [axes.get_title() for axes in grid[0]] == ["cat", "", "+ 30% dog", ""]
+    assert grid[1, 0].get_title() == "ship"
 
 
 def test_pairs():

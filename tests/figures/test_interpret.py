@@ -61,6 +61,11 @@ def test_patch_filters(channels):
     np.testing.assert_allclose(image.get_array(), expected, atol=1e-6)
 
 
+def bar_colors(figure):
+    (bar,) = (axes for axes in figure.axes if axes.get_label() == "<colorbar>")
+    return bar.collections[-1].cmap
+
+
 def test_overlays(tmp_path):
     maps = {"last block": RNG.random((2, 4, 4)), "rollout": RNG.random((2, 4, 4))}
     figure = attention.overlays(IMAGES, maps, ["cat", "dog"])
@@ -68,14 +73,13 @@ def test_overlays(tmp_path):
     assert bar.get_ylabel() == "% of the map's highest value"
     grid = np.array(panels).reshape(2, 3)
     assert [axes.get_title() for axes in grid[1]] == ["dog", "last block", "rollout"]
-    picture, heat = grid[1, 2].images
-    # In grey, so that all colour is the map's.
-    np.testing.assert_allclose(picture.get_array(), IMAGES[1].mean(axis=2), atol=0.5)
-    np.testing.assert_array_equal(grid[1, 0].images[0].get_array(), IMAGES[1])
+    picture, (heat,) = grid[1, 0].images[0], grid[1, 2].images
+    np.testing.assert_array_equal(picture.get_array(), IMAGES[1])
     np.testing.assert_array_equal(heat.get_array(), maps["rollout"][1])
-    # The coarse map covers the whole image, and lets it be seen.
+    # Beside the image and as large, in patches, and in the colours of the bar.
     assert heat.get_extent() == list(picture.get_extent())
-    assert 0 < heat.get_alpha() < 1
+    assert heat.get_alpha() is None and heat.get_interpolation() == "nearest"
+    np.testing.assert_array_equal(heat.cmap(0.7), bar_colors(figure)(0.7))
     assert heat.get_clim() == (0, maps["rollout"][1].max())
     assert style.save(figure, tmp_path / "a.png").stat().st_size > 3_000
 
@@ -88,9 +92,11 @@ def test_a_map_of_zeros_is_drawn(tmp_path):
 def test_by_block_and_head():
     maps = RNG.random((3, 2, 4, 4))
     figure = attention.by_block_and_head(IMAGES[0], maps)
-    grid = np.array(figure.axes[:-1]).reshape(3, 2)
+    whole = np.array(figure.axes[:-1]).reshape(3, 3)
+    grid = whole[:, 1:]
+    np.testing.assert_array_equal(whole[0, 0].images[0].get_array(), IMAGES[0])
     for place, axes in np.ndenumerate(grid):
-        np.testing.assert_array_equal(axes.images[1].get_array(), maps[place])
+        np.testing.assert_array_equal(axes.images[0].get_array(), maps[place])
     assert [axes.get_title() for axes in grid[0]] == ["head 1", "head 2"]
     assert [axes.get_ylabel() for axes in grid[:, 0]] == [
         f"block {i}" for i in (1, 2, 3)

@@ -21,17 +21,14 @@ def test_prediction(tmp_path, with_map):
         title="photo.jpg",
     )
     if with_map:
-        picture, alone, overlay, chart, bar = figure.axes
+        picture, heat_axes, chart, bar = figure.axes
         assert bar.get_ylabel() == "% of the map's highest value"
-        for heat in (alone.images[0], overlay.images[1]):
-            np.testing.assert_array_equal(heat.get_array(), heat_map)
-            # The model saw the whole photo, so the coarse map covers all of it.
-            assert heat.get_extent() == list(picture.images[0].get_extent())
-            assert heat.get_interpolation() == "bilinear"
-            assert heat.get_clim() == (0, heat_map.max())
-        assert alone.images[0].get_alpha() is None and len(alone.images) == 1
-        grey = PHOTO.mean(axis=2)
-        np.testing.assert_allclose(overlay.images[0].get_array(), grey, atol=0.5)
+        (heat,) = heat_axes.images
+        np.testing.assert_array_equal(heat.get_array(), heat_map)
+        # The model saw the whole picture, so the map has its size.
+        assert heat.get_extent() == list(picture.images[0].get_extent())
+        assert heat.get_interpolation() == "nearest" and heat.get_alpha() is None
+        assert heat.get_clim() == (0, heat_map.max())
     else:
         picture, chart = figure.axes
     np.testing.assert_array_equal(picture.images[0].get_array(), PHOTO)
@@ -100,31 +97,25 @@ def test_accuracy_over_time(tmp_path):
     assert style.save(figure, tmp_path / "t.png").stat().st_size > 5_000
 
 
-def test_comparison_panels(tmp_path):
+def test_accuracy_chart(tmp_path):
     nan = np.nan
-    panels = {
-        "test accuracy (%)": {"vit": (86.3, 0.25), "resnet": (93.6, nan)},
-        "epoch time (s)": {"vit": (3.0, 0.5), "resnet": (4.0, nan)},
-        "epochs to 90%": {"vit": (nan, nan), "resnet": (5.0, 0.0)},
-        "epochs to 95%": {"vit": (np.inf, nan), "resnet": (9.0, nan)},
-        "loss": {"vit": (0.4, nan), "resnet": (0.2, nan)},
+    accuracies = {
+        "vit": (0.863, 0.85, 0.87),
+        "resnet": (0.936, 0.93, 0.94),
+        "broken": (nan, nan, nan),
     }
-    notes = {"loss": {"vit": "cat"}}
-    figure = compare.comparison_panels(
-        panels, from_zero=["epoch time (s)"], notes=notes
-    )
-    dots, bars, unknown, never, noted, empty = figure.axes
-    assert [axes.get_xlabel() for axes in figure.axes[:5]] == list(panels)
-    assert [text.get_text() for text in never.texts] == ["never", "9"]
-    assert [text.get_text() for text in noted.texts] == ["0.4\n(cat)", "0.2"]
-    assert [text.get_text() for text in dots.texts] == ["86.3 ± 0.25", "93.6"]
-    assert [text.get_text() for text in unknown.texts] == ["–", "5"]
-    error = next(c for c in dots.containers if isinstance(c, ErrorbarContainer))
-    (segment,) = error.lines[2][0].get_segments()
-    np.testing.assert_allclose(segment[:, 0], (86.05, 86.55))
-    assert [bar.get_width() for bar in bars.patches] == [3, 4]
-    assert bars.get_xlim()[0] == 0 and not dots.patches and dots.get_xlim()[0] > 80
-    names = [tick.get_text() for tick in dots.get_yticklabels()]
-    assert names == ["vit", "resnet"] and dots.yaxis_inverted()
-    assert not empty.axison
+    columns = {"GFLOPs": ["1.1", "0.56", "–"]}
+    figure = compare.accuracy_chart(accuracies, columns, title="Test accuracy")
+    (axes,) = figure.axes
+    errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
+    ends = [error.lines[2][0].get_segments()[0][:, 0] for error in errors]
+    np.testing.assert_allclose(ends, [[85, 87], [93, 94]])
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["86.30", "93.60", "GFLOPs", "1.1", "0.56", "–"]
+    names = [tick.get_text() for tick in axes.get_yticklabels()]
+    assert names == ["vit", "resnet", "broken"] and axes.yaxis_inverted()
+    figure.draw_without_rendering()
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert box.x0 > 0 and box.x1 < figure.bbox.width
     assert style.save(figure, tmp_path / "b.png").stat().st_size > 3_000

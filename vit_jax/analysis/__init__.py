@@ -1,9 +1,10 @@
 """What the commands do with finished runs and with data.
 
 evaluate.py   scores of a split (scored.py: its logits, parameters, FLOPs; latency.py;
-              run_data.py: the data of the run); report.py, page.py: figures, tables,
-              one HTML page
-compare.py    tables and figures of several runs; entries.py: these runs in numbers;
+              run_data.py: the data of the run)
+report.py     the report of a split: report_figures.py, quantities.py (its numbers for
+              people), captions.py, and page.py: CSV files and one HTML page
+compare.py    several runs: entries.py (in numbers), compared.py (tables and chart);
               tables.py: Markdown and CSV
 predict.py    predictions for image files
 explain.py    heat maps and their faithfulness; architecture.py: the network, drawn

@@ -15,8 +15,11 @@ def augmented_views(
     dataset: data.Dataset,
     indices: np.ndarray,
     num_views: int = 8,
-) -> UInt8[np.ndarray, "n views h w c"]:
+) -> tuple[UInt8[np.ndarray, "n views h w c"], list[list[str]]]:
     """Views of some images as training sees them at its start, mixed among each other.
+
+    Beside them are captions that say what each view is mixed with, such as "+ 30% dog",
+    or nothing.
 
     Args:
       config: complete settings.
@@ -25,29 +28,39 @@ def augmented_views(
       num_views: one for each pass over the data, from the first.
     """
     mean, std = data.normalization(config.data, dataset)
+    config_augment = config.augment.copy_and_resolve_references()
+    config_augment.label_smoothing = 0.0
     view = jax.jit(
         augment.make_augment(
-            config.augment,
+            config_augment,
             mean=mean,
             std=std,
-            num_classes=dataset.num_classes,
+            # Each image is a class, so that the targets name the images in a mixture.
+            num_classes=len(indices),
             mix_until_step=make_plan(config, len(dataset)).mix_until,
             seed=config.seed,
         )
     )
     chosen = dataset.select(indices)
-    views = []
+    views, captions = [], [[] for _ in indices]
     for epoch in range(num_views):
-        normalized, _ = view(
+        normalized, targets = view(
             jax.random.key(epoch),
             jnp.asarray(chosen.images),
-            jnp.asarray(chosen.labels),
+            jnp.arange(len(indices), dtype=jnp.int32),
             step=jnp.int32(0),
             epochs=jnp.full(len(indices), epoch, jnp.int32),
             indices=jnp.asarray(indices, jnp.int32),
         )
         views.append(np.asarray(normalized) * np.float32(std) + np.float32(mean))
-    return (255 * np.stack(views, axis=1)).round().clip(0, 255).astype(np.uint8)
+        for own, shares in enumerate(np.array(targets)):
+            shares[own] = 0
+            partner = shares.argmax()
+            name = dataset.class_names[chosen.labels[partner]]
+            is_mixed = shares[partner] >= 0.005
+            captions[own].append(f"+ {shares[partner]:.0%} {name}" if is_mixed else "")
+    images = (255 * np.stack(views, axis=1)).round().clip(0, 255).astype(np.uint8)
+    return images, captions
 
 
 def describe_augmentation(config: ConfigDict, num_examples: int) -> str:

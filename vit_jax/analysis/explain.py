@@ -150,7 +150,7 @@ def explain_images(
     probabilities = run.predict(images, calibrated=True)
     classes = probabilities.argmax(axis=1)
     captions = [
-        f"{caption}\n→ {run.class_names[index]} {probability:.0%}"
+        f"{caption},\npredicted {run.class_names[index]} ({probability:.0%})"
         for caption, index, probability in zip(
             captions, classes, probabilities.max(axis=1), strict=True
         )

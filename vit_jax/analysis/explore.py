@@ -189,9 +189,12 @@ def explore(
     rng = np.random.default_rng(0)
     summary, figures = draw_data(config, splits, rng)
     shown = rng.permutation(len(train))[:8]
+    views, captions = augmented_views(config, train, shown)
     figures["augmentation"] = images.augmentations(
         train.images[shown],
-        augmented_views(config, train, shown),
+        views,
+        names=[train.class_names[label] for label in train.labels[shown]],
+        captions=captions,
         title=describe_augmentation(config, len(train)),
     )
     sample = test.select(np.sort(rng.permutation(len(test))[:tsne_images]))

@@ -5,12 +5,15 @@ import csv
 import json
 import math
 import pathlib
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jinja2
 from matplotlib.figure import Figure
 
+from vit_jax.analysis import quantities
+from vit_jax.analysis.captions import caption, in_order
 from vit_jax.analysis.scored import Scored
 from vit_jax.config import flatten
 from vit_jax.figures import style
@@ -29,28 +32,32 @@ def write_page(
     folder: pathlib.Path,
     *,
     title: str,
+    summary: str,
     scores: Mapping[str, Any],
     config: Mapping[str, Any],
+    environment: Mapping[str, Any],
     figures: Mapping[str, Figure],
     tables: Mapping[str, Rows],
 ) -> pathlib.Path:
     """Writes the CSV files, figures/*.png and report.html; returns the page's path.
 
-    `tables` are further CSV files by name, each with its head as the first row.
+    `tables` are further CSV files by name, each with its head as the first row; for the
+    others see `render_html`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     _write_csv(folder, {**_score_tables(scores), **tables})
     pictures = [
-        _render_picture(figure, folder / "figures" / f"{name}.png")
-        for name, figure in figures.items()
+        _render_picture(name, figures[name], folder / "figures" / f"{name}.png")
+        for name in in_order(list(figures))
     ]
     page = folder / "report.html"
-    page.write_text(render_html(title, scores, config, pictures), encoding="utf-8")
+    text = render_html(title, summary, scores, config, environment, pictures)
+    page.write_text(text, encoding="utf-8")
     return page
 
 
-def _render_picture(figure: Figure, path: pathlib.Path) -> dict[str, Any]:
-    """Saves a figure; its title, its width on a page, and the PNG as a data URL.
+def _render_picture(name: str, figure: Figure, path: pathlib.Path) -> dict[str, Any]:
+    """Saves a figure; its title, caption and width, and the PNG as a data URL.
 
     A page has 96 pixels to the inch whatever the screen has. In its size in inches the
     figure's text is legible.
@@ -58,6 +65,7 @@ def _render_picture(figure: Figure, path: pathlib.Path) -> dict[str, Any]:
     content = base64.b64encode(style.save(figure, path).read_bytes()).decode()
     return {
         "title": figure.get_suptitle(),
+        "caption": caption(name),
         "width": round(96 * figure.get_figwidth()),
         "source": f"data:image/png;base64,{content}",
     }
@@ -144,37 +152,42 @@ def _single_numbers(scores: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 def render_html(
     title: str,
+    summary: str,
     scores: Mapping[str, Any],
     config: Mapping[str, Any],
+    environment: Mapping[str, Any],
     pictures: Sequence[Mapping[str, Any]],
 ) -> str:
-    """One page that needs no other file: numbers, PNG figures inside, settings.
+    """One page that needs no other file: a summary, numbers, figures, settings.
 
     Args:
       title: what the page is about.
+      summary: its result, as a sentence.
       scores: of `scoring.describe_scores`, and whatever else is to be shown.
       config: nested settings.
-      pictures: "title", "width" in pixels and "source" of each figure.
+      environment: of environment.json.
+      pictures: "title", "caption", "width" in pixels and "source" of each figure.
     """
-    classes = scores["per_class"]
+    versions = {
+        name: environment[name]
+        for name in ("vit_jax", "python", "jax", "flax", "device", "started")
+        if name in environment
+    }
+    groups = {"run": {k: v for k, v in config.items() if not hasattr(v, "items")}}
+    groups |= {k: v for k, v in config.items() if hasattr(v, "items")}
     return _TEMPLATES.get_template("page.html").render(
         title=title,
-        numbers=_single_numbers(scores),
-        columns=list(next(iter(classes.values()))),
-        classes=[(name, *row.values()) for name, row in classes.items()],
+        summary=summary,
+        date=time.strftime("%d %B %Y, %H:%M UTC", time.gmtime()),
+        versions=versions,
+        quantities=quantities.describe(scores),
+        classes=quantities.describe_classes(scores),
         pictures=pictures,
-        settings=[(key, json.dumps(value)) for key, value in flatten(config)],
+        groups={
+            name: [(key, json.dumps(value)) for key, value in group.items()]
+            for name, group in groups.items()
+        },
     )
-
-
-def _show(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 _TEMPLATES = jinja2.Environment(
@@ -184,4 +197,3 @@ _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     keep_trailing_newline=True,
 )
-_TEMPLATES.filters["show"] = _show

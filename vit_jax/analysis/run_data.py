@@ -136,4 +136,5 @@ def read_split(
                 f"{len(dataset) - 1}; write for example --indices=0,1,2."
             )
     chosen = dataset.select(np.array(numbers))
-    return [dataset.class_names[label] for label in chosen.labels], chosen.images
+    captions = [f"true {dataset.class_names[label]}" for label in chosen.labels]
+    return captions, chosen.images

@@ -1,7 +1,7 @@
-"""Where a transformer looks.
+"""Where a model looks.
 
-Heat maps are on the grid of patches, [rows, columns]. They are drawn over the image in
-grey, interpolated between the centres of the patches, each from 0 to its own maximum.
+Heat maps are on the grid of patches, [rows, columns], and each is drawn as such beside
+its image, from 0 to its own maximum, in the colours of the colour bar.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,21 +18,6 @@ from vit_jax.figures import style
 MeanAndError = tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]
 
 
-def draw_overlay(
-    axes: Axes,
-    image: UInt8[np.ndarray, "h w c"],
-    heat_map: Float[np.ndarray, "rows columns"],
-    title: str = "",
-) -> None:
-    """Draws the image in grey with the heat map over it, half transparent.
-
-    The image may have any size: the map is stretched over all of it.
-    """
-    brightness = image.mean(axis=2, keepdims=True).round().astype(np.uint8)
-    style.show_image(axes, brightness, title)
-    _draw_heat(axes, heat_map, *image.shape[:2], alpha=0.55)
-
-
 def draw_map(
     axes: Axes,
     heat_map: Float[np.ndarray, "rows columns"],
@@ -40,22 +25,17 @@ def draw_map(
     width: int,
     title: str = "",
 ) -> None:
-    """Draws the heat map alone, as it lies over an image of that size in pixels."""
-    _draw_heat(axes, heat_map, height, width)
-    style.hide_ticks(axes)
-    style.title_image(axes, title)
-
-
-def _draw_heat(axes, heat_map, height, width, alpha=None) -> None:
+    """Draws the cells of a heat map, stretched to an image of that size in pixels."""
     axes.imshow(
         heat_map,
         cmap=style.HEAT,
-        alpha=alpha,
         vmin=0,
         vmax=max(heat_map.max(), 1e-12),
-        interpolation="bilinear",
+        interpolation="nearest",
         extent=(-0.5, width - 0.5, height - 0.5, -0.5),
     )
+    style.hide_ticks(axes)
+    style.title_image(axes, title)
 
 
 def add_color_bar(figure: Figure, grid: np.ndarray) -> None:
@@ -84,7 +64,7 @@ def overlays(
     for row, (image, caption) in enumerate(zip(images, captions, strict=True)):
         style.show_image(grid[row, 0], image, caption)
         for axes, (name, maps) in zip(grid[row, 1:], heat_maps.items(), strict=True):
-            draw_overlay(axes, image, maps[row], name)
+            draw_map(axes, maps[row], *image.shape[:2], name)
     add_color_bar(figure, grid)
     return figure
 
@@ -95,17 +75,23 @@ def by_block_and_head(
     *,
     title: str = "Attention by block and head",
 ) -> Figure:
-    """A grid over the image: a row for each block, a column for each head."""
+    """The image, and a grid of maps: a row for each block, a column for each head."""
     blocks, heads = heat_maps.shape[:2]
-    figure = style.new_figure(max(3.6, 1.6 + 0.95 * heads), 1.3 + 0.95 * blocks, title)
-    grid = figure.subplots(blocks, heads, squeeze=False)
+    width = max(4.6, 2.6 + 0.95 * heads)
+    figure = style.new_figure(width, 1.3 + 0.95 * blocks, title)
+    whole = figure.subplots(blocks, heads + 1, squeeze=False)
+    for axes in whole[:, 0]:
+        axes.set_axis_off()
+    whole[0, 0].set_axis_on()
+    style.show_image(whole[0, 0], image, "image")
+    grid = whole[:, 1:]
     for (block, head), axes in np.ndenumerate(grid):
-        draw_overlay(axes, image, heat_maps[block, head])
+        draw_map(axes, heat_maps[block, head], *image.shape[:2])
         if block == 0:
             axes.set_title(f"head {head + 1}", fontsize=9, pad=3)
         if head == 0:
             axes.set_ylabel(f"block {block + 1}", fontsize=9)
-    add_color_bar(figure, grid)
+    add_color_bar(figure, whole)
     return figure
 
 

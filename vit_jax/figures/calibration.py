@@ -30,10 +30,11 @@ def reliability_diagrams(
 
     Top: accuracy of each bin of confidence; a calibrated model is on the diagonal.
     Middle: the gap, accuracy - confidence; below 0 the model is too confident. Bottom:
-    the fraction of images in each bin. `details`, one for each column, stand below its
+    the number of images in each bin. `details`, one for each column, stand below its
     name and expected calibration error (ECE).
     """
-    figure = style.new_figure(0.8 + 4.0 * len(bins), 6.6, title)
+    width = max(0.8 + 4.0 * len(bins), 6.0)  # for a title and the legend
+    figure = style.new_figure(width, 6.6, title)
     grid = figure.subplots(
         3,
         len(bins),
@@ -84,8 +85,9 @@ def _draw_column(column: np.ndarray, title: str, group: ReliabilityBins) -> None
     middle.bar(left, gap, color=colors, **shape)
     middle.axhline(0, color="0.3", linewidth=0.8)
 
-    style.label_axes(bottom, x="confidence (%)", y="images (%)")
-    bottom.bar(
-        left, 100 * group.counts / max(group.counts.sum(), 1), color=style.GREY, **shape
-    )
+    style.label_axes(bottom, x="confidence (%)", y="images")
+    bars = bottom.bar(left, group.counts, color=style.GREY, **shape)
+    counts = [f"{count:,}" if count else "" for count in group.counts]
+    bottom.bar_label(bars, counts, fontsize=7, padding=1)
+    bottom.margins(y=0.25)
     bottom.set_xlim(0, 100)

@@ -1,6 +1,6 @@
 """Several runs side by side."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,7 +10,6 @@ from vit_jax.figures import style
 
 # A run's name -> its x and y values.
 Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]
-_COLUMNS = 3  # panels in a row of `comparison_panels`
 
 
 def training_curves(
@@ -74,75 +73,50 @@ def accuracy_over_time(
     return figure
 
 
-def comparison_panels(
-    panels: Mapping[str, Mapping[str, tuple[float, float]]],
+def accuracy_chart(
+    accuracies: Mapping[str, tuple[float, float, float]],
+    columns: Mapping[str, Sequence[str]],
     *,
-    from_zero: Collection[str] = (),
-    notes: Mapping[str, Mapping[str, str]] | None = None,
-    title: str = "Comparison",
+    title: str = "Test accuracy",
 ) -> Figure:
-    """A panel for each quantity, and in it a row for each run or recipe by name.
+    """A row for each run or recipe: a dot with its interval, and further numbers.
 
     Args:
-      panels: quantity with its unit -> name -> (mean, standard deviation over seeds).
-        A standard deviation of NaN (one seed) has no error bar. A mean of NaN is not
-        known, and an infinite one was never reached.
-      from_zero: quantities drawn as bars, which start at 0; the others are dots on an
-        axis that starts near the smallest, because such bars would mislead.
-      notes: quantity -> name -> text in brackets below its number.
-      title: of the figure.
+      accuracies: name -> (accuracy, low and high end of its interval), 0 to 1. NaN
+        where nothing is known.
+      columns: heading -> a text for each row, beside the dots.
+      title: of the figure; says what the intervals are.
     """
-    names = list(next(iter(panels.values())))
-    rows = -(-len(panels) // _COLUMNS)
-    width = 1.0 + 0.08 * max(map(len, names)) + 3.0 * _COLUMNS
-    figure = style.new_figure(width, 0.5 + rows * (1.0 + 0.32 * len(names)), title)
-    grid = figure.subplots(rows, _COLUMNS, sharey=True, squeeze=False)
-    for axes, (quantity, values) in zip(grid.flat, panels.items(), strict=False):
-        own = (notes or {}).get(quantity, {})
-        _draw_quantity(axes, quantity, values, quantity in from_zero, own)
-    for axes in grid.flat[len(panels) :]:
-        axes.set_axis_off()
-    grid[0, 0].set_yticks(range(len(names)), names)
-    grid[0, 0].set_ylim(len(names) - 0.4, -0.6)
-    return figure
-
-
-def _draw_quantity(
-    axes: Axes,
-    quantity: str,
-    values: Mapping[str, tuple[float, float]],
-    from_zero: bool,
-    notes: Mapping[str, str],
-) -> None:
-    style.label_axes(axes, x=quantity)
+    names = list(accuracies)
+    percent = 100 * np.array(list(accuracies.values()))
+    width = 4.5 + 0.08 * max(map(len, names)) + 1.15 * len(columns)
+    figure = style.new_figure(width, 1.7 + 0.42 * len(names), title)
+    axes = figure.add_subplot()
+    style.label_axes(axes, x="test accuracy (%)")
     axes.grid(False, axis="y")
-    for row, ((name, (mean, std)), color) in enumerate(
-        zip(values.items(), style.colors(len(values)), strict=True)
-    ):
+    for row, (mean, low, high) in enumerate(percent):
         if not np.isfinite(mean):
-            place, text = axes.get_yaxis_transform(), "never" if mean > 0 else "–"
-            axes.text(0.03, row, text, transform=place, va="center", fontsize=9)
             continue
-        spread = {"xerr": std, "capsize": 4} if np.isfinite(std) and std > 0 else {}
-        if from_zero:
-            axes.barh(row, mean, 0.65, color=color, alpha=0.5)
-        axes.errorbar(
-            mean, row, fmt="none" if from_zero else "o", color=color, **spread
-        )
-        number = f"{mean:.4g} ± {std:.2g}" if spread else f"{mean:.4g}"
+        ends = np.array([[mean - low], [high - mean]])
+        axes.errorbar(mean, row, xerr=ends, fmt="o", capsize=4, color=style.BLUE)
         axes.annotate(
-            f"{number}\n({notes[name]})" if name in notes else number,
-            (mean + (std if spread else 0), row),
-            xytext=(8, 0),
+            f"{mean:.2f}",
+            (mean, row),
+            xytext=(0, 6),
             textcoords="offset points",
-            va="center",
+            ha="center",
             fontsize=9,
         )
-    low, high = axes.get_xlim()
-    # Room for the numbers.
-    left = 0 if from_zero else low - 0.05 * (high - low)
-    axes.set_xlim(left, high + 0.45 * (high - low))
-    axes.locator_params(axis="x", nbins=4)
+    axes.set_yticks(range(len(names)), names, parse_math=False)
+    axes.set_ylim(len(names) - 0.4, -0.7)
+    place = axes.get_yaxis_transform()
+    for index, (heading, texts) in enumerate(columns.items()):
+        x = 1.12 + 0.28 * index
+        look = {"transform": place, "ha": "center", "fontsize": 9, "clip_on": False}
+        axes.text(x, -0.75, heading, va="bottom", fontweight="bold", **look)
+        for row, text in enumerate(texts):
+            axes.text(x, row, text, va="center", parse_math=False, **look)
+    return figure
 
 
 def _draw_curves(axes: Axes, curves: Curves, factor: float) -> None:

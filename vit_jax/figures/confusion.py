@@ -57,21 +57,23 @@ def top_confusions(
     both_ways: Sequence[tuple[int, int, int, float]],
     class_names: Sequence[str],
 ) -> Figure:
-    """Two tables of confused pairs of classes, in the order given.
+    """Bars of confused pairs of classes, in the order given.
 
     Args:
       one_way: (true class, predicted class, number of examples, their fraction of all
-        errors), on the left.
+        errors), on the left; at least one.
       both_ways: the same with both directions added up, on the right.
       class_names: in the order of the classes.
     """
-    num_rows = 1 + max(len(one_way), len(both_ways))
-    figure = style.new_figure(11, 1.2 + 0.28 * num_rows, "Most frequent mistakes")
+    num_rows = max(len(one_way), len(both_ways))
+    longest = max(len(style.shorten(name, 18)) for name in class_names)
+    width = 7.0 + 0.3 * longest
+    figure = style.new_figure(width, 1.4 + 0.3 * num_rows, "Most frequent mistakes")
     left, right = figure.subplots(1, 2)
-    heads = ("true class", "predicted as")
-    _draw_pairs(left, one_way, class_names, "One direction", heads)
-    heads = ("class", "other class")
-    _draw_pairs(right, both_ways, class_names, "Both directions", heads)
+    _draw_pairs(left, one_way, class_names, "true class → predicted class", "→")
+    _draw_pairs(right, both_ways, class_names, "both directions added up", "↔")
+    for axes in (left, right):
+        axes.set_ylim(num_rows - 0.4, -0.6)
     return figure
 
 
@@ -80,30 +82,16 @@ def _draw_pairs(
     pairs: Sequence[tuple[int, int, int, float]],
     class_names: Sequence[str],
     title: str,
-    heads: tuple[str, str],
+    arrow: str,
 ) -> None:
-    axes.set_axis_off()
-    axes.set_title(title, fontsize=11)
-    if not pairs:
-        axes.text(0.5, 0.5, "no mistakes", ha="center", fontsize=10)
-        return
-    table = axes.table(
-        [
-            [class_names[first], class_names[second], str(count), f"{fraction:.1%}"]
-            for first, second, count, fraction in pairs
-        ],
-        colLabels=[*heads, "images", "of all errors"],
-        colWidths=[0.3, 0.3, 0.16, 0.24],
-        cellLoc="left",
-        colLoc="left",
-        bbox=(0, 0, 1, 1),
-    )
-    table.auto_set_font_size(False)
-    table.set_fontsize(10)
-    for (row, column), cell in table.get_celld().items():
-        cell.set_linewidth(0)
-        cell.set_facecolor("0.85" if row == 0 else "0.96" if row % 2 else "white")
-        if column >= 2:
-            cell.set_text_props(ha="right")
-        if row == 0:
-            cell.set_text_props(fontweight="bold")
+    style.label_axes(axes, title, "images")
+    axes.grid(False, axis="y")
+    short = [style.shorten(name, 18) for name in class_names]
+    names = [f"{short[a]} {arrow} {short[b]}" for a, b, _, _ in pairs]
+    counts = [count for _, _, count, _ in pairs]
+    bars = axes.barh(range(len(pairs)), counts, color=style.BLUE)
+    texts = [f"{count} ({share:.0%} of errors)" for _, _, count, share in pairs]
+    axes.bar_label(bars, texts, fontsize=9, padding=3)
+    axes.set_yticks(range(len(pairs)), names, fontsize=9, parse_math=False)
+    axes.set_xlim(0, 1.6 * max(counts))
+    axes.xaxis.get_major_locator().set_params(integer=True)

@@ -30,13 +30,15 @@ PANELS = (
         {"train_accuracy": "train", "val_accuracy": "val"},
         100.0,
     ),
-    Panel("Learning rate", "learning rate", {"learning_rate": "learning rate"}),
-    Panel("Epoch time", "seconds", {"epoch_seconds": "epoch time"}, from_zero=True),
-    Panel("Step time", "milliseconds", {"step_seconds": "step time"}, 1000.0, True),
     Panel(
-        "Throughput",
+        "Learning rate",
+        "learning rate",
+        {"learning_rate": "learning rate", "muon_learning_rate": "Muon"},
+    ),
+    Panel(
+        "Speed",
         "images per second",
-        {"images_per_second": "throughput"},
+        {"images_per_second": "images per second"},
         from_zero=True,
     ),
 )
@@ -45,14 +47,17 @@ PANELS = (
 def training_curves(
     history: Mapping[str, Sequence[float] | np.ndarray],
     *,
+    selected_epoch: float | None = None,
     title: str = "Training",
 ) -> Figure:
-    """Loss, accuracy, learning rate, epoch time, step time and throughput over epochs.
+    """Loss, accuracy, learning rates and speed over epochs.
 
     Args:
       history: "epoch" (passes over the data, fractions allowed) and any of the keys in
         `PANELS`, each as long as "epoch". A value that was not measured at an epoch is
         NaN; lines join the measured ones. Panels without any value are left out.
+      selected_epoch: of the checkpoint whose scores are the run's, marked by a line.
+      title: of the figure.
 
     Raises:
       UserError: no series to draw.
@@ -69,17 +74,21 @@ def training_curves(
             "There are no training curves to draw: no epoch has been logged yet; "
             "train at least until the first evaluation."
         )
-    columns = min(len(panels), 3)
+    columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
-    figure = style.new_figure(0.6 + 3.0 * columns, 0.4 + 2.7 * rows, title)
+    figure = style.new_figure(0.6 + 4.2 * columns, 0.4 + 2.7 * rows, title)
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
-        _draw_panel(axes, panel, epochs, measured)
+        _draw_panel(axes, panel, epochs, measured, selected_epoch)
     return figure
 
 
 def _draw_panel(
-    axes: Axes, panel: Panel, epochs: np.ndarray, measured: Mapping[str, np.ndarray]
+    axes: Axes,
+    panel: Panel,
+    epochs: np.ndarray,
+    measured: Mapping[str, np.ndarray],
+    selected_epoch: float | None,
 ) -> None:
     style.label_axes(axes, panel.title, "epoch", panel.unit)
     for (key, label), color, dashes in zip(
@@ -101,5 +110,10 @@ def _draw_panel(
     axes.ticklabel_format(axis="y", scilimits=(-3, 5))
     if panel.from_zero:
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
-    if len(panel.series) > 1:
+    is_quality = panel.unit.startswith(("loss", "accuracy"))
+    if selected_epoch is not None and is_quality:
+        axes.axvline(
+            selected_epoch, color="0.4", linewidth=1, linestyle=":", label="selected"
+        )
+    if len(axes.get_legend_handles_labels()[0]) > 1:
         axes.legend(fontsize=9, frameon=False)

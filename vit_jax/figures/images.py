@@ -19,7 +19,7 @@ def predictions(
     *,
     title: str = "Sample predictions",
 ) -> Figure:
-    """Each image with its predicted class and confidence, and the true one if missed.
+    """Each image with its true class, and the predicted one with its confidence.
 
     A correct prediction has a check mark and a green frame, a wrong one a cross and a
     dashed red frame.
@@ -27,13 +27,14 @@ def predictions(
 
     def draw(axes: Axes, index: int) -> None:
         right = labels[index] == predicted[index]
-        text = f"{class_names[predicted[index]]} ({100 * confidence[index]:.0f}%)\n"
-        text = f"✓ {text}" if right else f"✗ {text}true: {class_names[labels[index]]}"
+        name = f"{class_names[predicted[index]]} ({100 * confidence[index]:.0f}%)"
+        true = class_names[labels[index]]
+        text = f"✓ {name}\n" if right else f"✗ true {true},\npredicted {name}"
         color = style.GREEN if right else style.RED
         style.show_image(axes, images[index], text, color=color)
         axes.spines[:].set(color=color, linewidth=2.5, linestyle="-" if right else "--")
 
-    return _grid(len(images), 4, draw, title, cell=(1.7, 2.0))
+    return _grid(len(images), 4, draw, title, cell=(1.95, 2.1))
 
 
 def disagreements(
@@ -140,20 +141,32 @@ def augmentations(
     originals: UInt8[np.ndarray, "n h w c"],
     augmented: UInt8[np.ndarray, "n variants h w c"],
     *,
+    names: Sequence[str] | None = None,
+    captions: Sequence[Sequence[str]] | None = None,
     title: str = "Augmentation",
 ) -> Figure:
-    """One row for each image: the original, then what training sees of it."""
+    """One row for each image: the original, then what training sees of it.
+
+    Args:
+      originals: as they are stored.
+      augmented: some views of each.
+      names: the classes of the originals.
+      captions: of each view, such as what it was mixed with.
+      title: of the figure.
+    """
     columns = 1 + augmented.shape[1]
+    names = names or ["original"] + [""] * (len(originals) - 1)
 
     def draw(axes: Axes, index: int) -> None:
         row, column = divmod(index, columns)
         if column:
-            style.show_image(axes, augmented[row, column - 1])
+            caption = captions[row][column - 1] if captions else ""
+            style.show_image(axes, augmented[row, column - 1], caption, fontsize=7)
         else:
-            style.show_image(axes, originals[row], "" if row else "original")
+            style.show_image(axes, originals[row], names[row], fontsize=8)
             axes.spines[:].set(color=style.BLUE, linewidth=2.5)
 
-    return _grid(len(originals) * columns, columns, draw, title, cell=(0.95, 0.95))
+    return _grid(len(originals) * columns, columns, draw, title, cell=(1.05, 1.12))
 
 
 def reconstructions(

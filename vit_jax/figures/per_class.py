@@ -24,11 +24,13 @@ def accuracy_bars(
     accuracy: Float[np.ndarray, "k"],
     class_names: Sequence[str],
     *,
+    intervals: Float[np.ndarray, "k 2"] | None = None,
     title: str = "Accuracy by class",
 ) -> Figure:
     """One bar for each class, coloured and hatched by band.
 
-    A class without examples (NaN) is marked "none" and has no bar.
+    A class without examples (NaN) is marked "none" and has no bar. `intervals` are the
+    ends of each accuracy's 95% interval, drawn as error bars.
     """
     figure, axes = _bar_axes(class_names, title, "accuracy (%)")
     few = len(class_names) <= 20  # room for a hatch and a number
@@ -47,8 +49,16 @@ def accuracy_bars(
             hatch=hatch if few else None,
             edgecolor="white",
         )
+        if intervals is not None:
+            ends = np.abs(100 * intervals[index] - percent)[:, None]
+            axes.errorbar(
+                index, percent, ends, fmt="none", color="0.2", capsize=3, linewidth=1
+            )
         if few:
-            axes.bar_label(bars, fmt="%.1f", fontsize=9, padding=1)
+            # Inside, because an error bar stands on top.
+            bars = axes.bar_label(bars, fmt="%.1f", fontsize=8, label_type="center")
+            for text in bars:
+                text.set_bbox({"facecolor": "white", "linewidth": 0, "pad": 1})
     legend = [
         Patch(facecolor=color, hatch=hatch, edgecolor="white", label=name)
         for _, color, hatch, name in BANDS

@@ -27,12 +27,12 @@ def prediction(
     sentence: str = "",
     title: str = "Prediction",
 ) -> Figure:
-    """The photo, the heat map, their overlay, and bars of the most probable classes.
+    """The photo, the heat map beside it, and bars of the most probable classes.
 
     The figure has as many dots per inch as show each pixel of the photo, up to 400.
 
     Args:
-      photo: of any size and proportions; the model sees all of it.
+      photo: the part of it that the model sees, in any size.
       top_names: the most probable classes, the most probable first.
       top_probabilities: of these classes, 0 to 1.
       heat_map: on the grid of patches or features, 0 or more; None: only the photo and
@@ -44,7 +44,7 @@ def prediction(
     height, width = photo.shape[:2]
     panel_width = np.clip(_SIDE * (width / height) ** 0.5, _MIN_WIDTH, _MAX_WIDTH)
     panel_height = min(panel_width * height / width, 2 * _SIDE)
-    pictures = 1 if heat_map is None else 3
+    pictures = 1 if heat_map is None else 2
     bar_width = 0.0 if heat_map is None else 0.9
     figure = style.new_figure(
         pictures * (panel_width + 0.3) + bar_width + 3.4,  # 0.3: between panels
@@ -62,8 +62,7 @@ def prediction(
     style.show_image(grid[0], photo, "photo")
     if heat_map is not None:
         attention.draw_map(grid[1], heat_map, height, width, heat_map_name)
-        attention.draw_overlay(grid[2], photo, heat_map, "overlay")
-        attention.add_color_bar(figure, grid[np.newaxis, :3])
+        attention.add_color_bar(figure, grid[np.newaxis, :2])
     _draw_bars(grid[-1], top_names, top_probabilities, sentence)
     return figure
 

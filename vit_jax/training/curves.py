@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
 
 from vit_jax.figures import history, style
@@ -14,11 +14,13 @@ TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
 
 
 def history_series(
-    records: Sequence[Mapping[str, Any]],
+    records: Sequence[Mapping[str, Any]], muon_ratio: float | None = None
 ) -> dict[str, Float[np.ndarray, "records"]]:
     """metrics.jsonl as the series that `figures.history.training_curves` draws.
 
-    NaN where a record does not have the value.
+    Args:
+      records: of metrics.jsonl; NaN where one does not have the value.
+      muon_ratio: Muon's learning rate over the other one; None: there is no such rate.
     """
 
     def column(split: str, name: str) -> Float[np.ndarray, "records"]:
@@ -28,21 +30,44 @@ def history_series(
     series = {"epoch": np.array([record["epoch"] for record in records], float)}
     for name in ("loss", "accuracy"):
         series |= {f"{s}_{name}": column(s, name) for s in ("train", "val")}
-    return series | {k: column("train", k) for k in ("learning_rate", *TIMINGS)}
+    series |= {k: column("train", k) for k in ("learning_rate", *TIMINGS)}
+    series["images_per_second"][_short_intervals(records)] = np.nan
+    if muon_ratio:
+        series["muon_learning_rate"] = muon_ratio * series["learning_rate"]
+    return series
 
 
-def draw_history(records: Sequence[Mapping[str, Any]], name: str) -> dict[str, Figure]:
+def _short_intervals(
+    records: Sequence[Mapping[str, Any]],
+) -> Bool[np.ndarray, "records"]:
+    """Whether a record is of less than half as many steps as the longest.
+
+    Evaluations cut intervals in two, and the time of a short rest says nothing.
+    """
+    is_train = np.array([record["split"] == "train" for record in records])
+    steps = np.array([record.get("step", 0) for record in records])
+    num_steps = np.zeros(len(records))
+    num_steps[is_train] = np.diff(steps[is_train], prepend=0)
+    return is_train & (2 * num_steps < num_steps.max(initial=0))
+
+
+def draw_history(folder: RunFolder) -> dict[str, Figure]:
     """{"training_curves": figure} of a run, or {} if nothing has been logged."""
+    records = folder.read_metrics()
     if not records:
         return {}
-    title = f"Training curves of {name}"
-    return {
-        "training_curves": history.training_curves(history_series(records), title=title)
-    }
+    optim = folder.read("config")["optim"]
+    uses_muon = optim["name"] == "muon" and optim["learning_rate"]
+    ratio = optim["muon_learning_rate"] / optim["learning_rate"] if uses_muon else None
+    figure = history.training_curves(
+        history_series(records, ratio),
+        selected_epoch=folder.read_results().get("best_epoch"),
+        title=f"Training curves of {folder.path.name}",
+    )
+    return {"training_curves": figure}
 
 
 def save_history(folder: RunFolder) -> None:
     """Draws the curves of a run's metrics.jsonl into its folder figures/."""
-    figures = draw_history(folder.read_metrics(), folder.path.name)
-    for name, figure in figures.items():
+    for name, figure in draw_history(folder).items():
         style.save(figure, folder.figures / f"{name}.png")

@@ -1,0 +1,231 @@
+"""The tables and the chart of a comparison of runs."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from vit_jax.analysis import latency
+from vit_jax.analysis.entries import Entry, summarize_group
+from vit_jax.analysis.tables import markdown_table
+from vit_jax.figures import compare as figures
+from vit_jax.metrics import classification
+
+# Key of a run's numbers -> heading, factor and format.
+QUALITY = {
+    "accuracy": ("test accuracy (%)", 100, ".2f"),
+    "loss": ("test loss (nats)", 1, ".4f"),
+    "mean_auc": ("mean AUC", 1, ".4f"),
+    "mean_f1": ("mean F1", 1, ".4f"),
+    "worst_f1": ("worst-class F1", 1, ".4f"),
+    "generalization_gap": ("gap, train split scored (points)", 100, ".2f"),
+    "logged_gap": ("gap, train as logged (points)", 100, ".2f"),
+}
+COST = {
+    "parameters_m": ("parameters (M)", 1, ".3g"),
+    "trainable_parameters_m": ("trainable parameters (M)", 1, ".3g"),
+    "flops_g": ("GFLOPs", 1, ".3g"),
+    "inference_ms": ("inference (ms)", 1, ".3g"),
+    "inference_ms_batch_128": ("inference, batch 128 (ms)", 1, ".3g"),
+    "epoch_seconds": ("epoch time (s)", 1, ".4g"),
+    "train_seconds": ("training (s)", 1, ".4g"),
+    "cpu_seconds": ("training (CPU s)", 1, ".4g"),
+    "epochs_to_90": ("epochs to ≥ 90% validation accuracy", 1, ".3g"),
+    "epochs_to_train_accuracy": ("epochs to ≥ {goal} train accuracy", 1, ".3g"),
+    "seconds_to_train_accuracy": ("seconds to ≥ {goal} train accuracy", 1, ".4g"),
+}
+COLUMNS = QUALITY | COST
+_SELECTED_ON = {
+    "val": "validation split",
+    "test": "test split",
+    "nothing": "last epoch, nothing selected",
+}
+QUALITY_NOTE = (
+    "– : not known. The gap is the generalisation gap, train accuracy minus test "
+    "accuracy. With the train split scored, the checkpoint classifies its images "
+    "without augmentation; this is known after `python -m vit_jax.evaluate "
+    "--workdir=RUN --report`. As logged, it is the mean over the training steps of the "
+    "last epoch, with dropout and augmentation."
+)
+COST_NOTE = (
+    "GFLOPs are of one forward pass of one image; inference is the median time for one "
+    "image with its quartiles, measured on the machine that compares, and not stated "
+    "where the quartiles lie further apart than half the median. Epochs and seconds to "
+    "a train accuracy go by the mean that each epoch's training steps logged. A run "
+    "that selected on the test split has its validation accuracy from there."
+)
+TEST_NOTE = (
+    "Test accuracy of a run minus that of the first, on the same images: bootstrap "
+    "interval over images and McNemar's exact test. They compare these trained models; "
+    "the variation of a recipe shows only over several seeds."
+)
+
+
+def group_name(group: Sequence[Entry]) -> str:
+    return group[0].name + (f" (+{len(group) - 1})" if len(group) > 1 else "")
+
+
+def _heading(key: str, goal: float) -> str:
+    return COLUMNS[key][0].format(goal=f"{100 * goal:g}%")
+
+
+def quality_table(groups: Sequence[Sequence[Entry]]) -> str:
+    goal = groups[0][0].goal
+    head = ["run", "model", "seeds", "selected on"]
+    rows = []
+    for group in groups:
+        cells = {key: format_number(group, key) for key in QUALITY}
+        cells["worst_f1"] += f" ({_worst_classes(group)})"
+        seeds = ", ".join(str(entry.seed) for entry in group)
+        selected = {_SELECTED_ON.get(e.selected_on, e.selected_on) for e in group}
+        first = [group_name(group), group[0].model, seeds, ", ".join(sorted(selected))]
+        rows.append([*first, *cells.values()])
+    return markdown_table([*head, *(_heading(key, goal) for key in QUALITY)], rows)
+
+
+def cost_table(groups: Sequence[Sequence[Entry]]) -> str:
+    head = ["run", *(_heading(key, groups[0][0].goal) for key in COST)]
+    rows = []
+    for group in groups:
+        cells = {key: format_number(group, key) for key in COST}
+        if len(group) == 1:
+            cells |= _with_quartiles(cells, group[0].latency)
+        rows.append([group_name(group), *cells.values()])
+    return markdown_table(head, rows)
+
+
+def _with_quartiles(
+    cells: Mapping[str, str], measured: Mapping[str, Any]
+) -> dict[str, str]:
+    keys = {"inference_ms": "batch_1", "inference_ms_batch_128": "batch_128"}
+    both = {}
+    for key, size in keys.items():
+        low, high = (measured[size][f"{end}_quartile"] for end in ("lower", "upper"))
+        both[key] = f"{cells[key]} ({low:.3g} to {high:.3g})"
+    return both
+
+
+def load_note(entries: Sequence[Entry]) -> str:
+    """What the machine did while each run's inference was timed."""
+    lines = [f"* {e.name}: timed {latency.load_text(e.latency)}" for e in entries]
+    return "\n".join(lines)
+
+
+def _worst_classes(group: Sequence[Entry]) -> str:
+    """The class with the lowest F1 score; of several seeds all that differ."""
+    return ", ".join(dict.fromkeys(entry.worst_class for entry in group))
+
+
+def format_number(group: Sequence[Entry], key: str) -> str:
+    """A number of a group of runs, as mean ± standard deviation over its seeds."""
+    _, factor, form = COLUMNS[key]
+    number = summarize_group(group)[key]
+    mean, std = (factor * value for value in number)
+    never = sum(entry.numbers[key] == math.inf for entry in group)
+    if never:
+        some = f" in {never} of {len(group)}" if never < len(group) else ""
+        return f"never{some}"
+    if math.isnan(mean):
+        return "–"
+    # Parameters and operations are the same for every seed.
+    return f"{mean:{form}} ± {std:.2g}" if std > 0 else f"{mean:{form}}"
+
+
+def paired_table(tests: Sequence[Mapping[str, Any]]) -> str:
+    """The result of `paired_tests` as a Markdown table."""
+    head = ["run", "against", "difference (points)", "95% interval"]
+    head += ["only run right", "only other right", "McNemar p"]
+    rows = [
+        [
+            row["run"],
+            row["against"],
+            f"{100 * row['difference']:+.2f}",
+            f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}",
+            str(row["only_run"]),
+            str(row["only_against"]),
+            # Below what a float64 holds.
+            f"{row['p_value']:.3g}" if row["p_value"] else "< 1e-300",
+        ]
+        for row in tests
+    ]
+    return markdown_table(head, rows)
+
+
+def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
+    """Test accuracy of each run or recipe with its interval, and what it took."""
+    accuracies = {group_name(group): _accuracy_interval(group) for group in groups}
+    headings = {
+        "parameters_m": "parameters\n(M)",
+        "flops_g": "GFLOPs",
+        "train_seconds": "training\n(s)",
+        "worst_f1": "F1 of the\nworst class",
+    }
+    columns = {
+        heading: [format_number(group, key) for group in groups]
+        for key, heading in headings.items()
+    }
+    kinds = {len(group) > 1 for group in groups}
+    intervals = [
+        text
+        for several, text in (
+            (False, "95% interval over the test images"),
+            (True, "± standard deviation over seeds"),
+        )
+        if several in kinds
+    ]
+    title = f"Test accuracy, {' or '.join(intervals)}"
+    return figures.accuracy_chart(accuracies, columns, title=title)
+
+
+def _accuracy_interval(group: Sequence[Entry]) -> tuple[float, float, float]:
+    if len(group) > 1:
+        mean, std = summarize_group(group)["accuracy"]
+        return mean, mean - std, mean + std
+    accuracy = group[0].numbers["accuracy"]
+    if accuracy is None:
+        return math.nan, math.nan, math.nan
+    num_images = len(group[0].scored.dataset)
+    return accuracy, *classification.accuracy_interval(accuracy, num_images)
+
+
+def _validation_curve(
+    entry: Entry, x: str, y: str = "accuracy"
+) -> tuple[np.ndarray, np.ndarray]:
+    """`x` and `y` of a run's evaluations; NaN where a value was not finite."""
+    records = [r for r in entry.records if r["split"] == "val"]
+    return tuple(np.array([r[key] for r in records], float) for key in (x, y))
+
+
+def draw_curves(entries: Sequence[Entry]) -> Figure:
+    """Loss and accuracy of each run by epoch, in training and on validation."""
+    curves = {}
+    for key in ("loss", "accuracy"):
+        means = {entry.name: entry.train_epochs(key) for entry in entries}
+        curves[key] = {
+            "train, as logged": {
+                name: (mean.epochs, mean.values) for name, mean in means.items()
+            },
+            "validation": {
+                entry.name: _validation_curve(entry, "epoch", key) for entry in entries
+            },
+        }
+    return figures.training_curves(curves["loss"], curves["accuracy"])
+
+
+def draw_accuracy_over_time(groups: Sequence[Sequence[Entry]]) -> Figure:
+    """Validation accuracy by training time, seeds of a recipe in one colour.
+
+    The time is that of the processor where all runs were trained on a CPU.
+    """
+    records = [record for group in groups for e in group for record in e.records]
+    of_cpu = all("cpu_seconds" in record for record in records)
+    clock = "cpu_seconds" if of_cpu else "seconds"
+    return figures.accuracy_over_time(
+        {
+            group[0].name: [_validation_curve(entry, clock) for entry in group]
+            for group in groups
+        },
+        unit="CPU seconds" if of_cpu else "seconds",
+    )

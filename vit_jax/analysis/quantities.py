@@ -1,0 +1,191 @@
+"""The numbers of a report for people: named, explained, and in percent."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vit_jax.analysis import latency
+from vit_jax.metrics import classification
+
+Row = tuple[str, str, str]
+
+
+def percent(value: float | None, digits: int = 2) -> str:
+    """0.5 as "50.00%"; a dash for None."""
+    return "–" if value is None else f"{value:.{digits}%}"
+
+
+def number(value: float | None, form: str = ".4f") -> str:
+    """A number; a dash for None."""
+    return "–" if value is None else f"{value:{form}}"
+
+
+def describe(scores: Mapping[str, Any]) -> list[Row]:
+    """(name, value, explanation) of the numbers of a split that results.json holds."""
+    rows = [
+        *_quality(scores),
+        *_other_splits(scores),
+        *_calibration(scores.get("calibration")),
+        *_cost(scores),
+        *_people(scores.get("people")),
+    ]
+    if subset := scores.get("subset_test"):
+        rows += [
+            (f"{name}, second test split", *row) for name, *row in _quality(subset)
+        ]
+    return rows
+
+
+def _quality(scores: Mapping[str, Any]) -> list[Row]:
+    accuracy, count = scores["accuracy"], scores["num_examples"]
+    interval = ""
+    if accuracy is not None:
+        ends = classification.accuracy_interval(accuracy, count)
+        interval = " ({:.2%} to {:.2%})".format(*ends)
+    majority, worst = scores["majority_class"], scores["worst_class_by_accuracy"]
+    rows = [
+        (
+            "Accuracy",
+            percent(accuracy) + interval,
+            f"correct predictions among {count:,} images, with a 95% interval",
+        ),
+        (
+            "Balanced accuracy",
+            percent(scores["balanced_accuracy"]),
+            "mean of the accuracies of the classes, each of which counts the same",
+        ),
+        (
+            "Largest class alone",
+            percent(majority["accuracy"]),
+            f"accuracy of always answering {majority['name']}",
+        ),
+        (
+            "Worst class",
+            f"{worst['name']} ({percent(worst['accuracy'])})",
+            "the class with the lowest accuracy",
+        ),
+        (
+            "Mean F1",
+            percent(scores["macro"]["f1"]),
+            "precision and recall in one number",
+        ),
+        (
+            "Mean AUC",
+            percent(scores["macro"]["auc"]),
+            "chance that an image of a class scores higher for it than one of another",
+        ),
+        (
+            "Loss",
+            f"{number(scores['loss'])} nats",
+            "cross-entropy: how surprising the true classes are to the model",
+        ),
+    ]
+    if "top_5_accuracy" in scores:
+        meaning = "true class among the five most probable ones"
+        rows.insert(1, ("Top-5 accuracy", percent(scores["top_5_accuracy"]), meaning))
+    if "mirrored" in scores:
+        meaning = "mean of the probabilities of each image and its mirror image"
+        rows.append(
+            ("With mirroring", percent(scores["mirrored"]["accuracy"]), meaning)
+        )
+    return rows
+
+
+def _other_splits(scores: Mapping[str, Any]) -> list[Row]:
+    if "train_accuracy" not in scores:
+        return []
+    gap = scores["generalization_gap"]
+    return [
+        (
+            "Training accuracy",
+            percent(scores["train_accuracy"]),
+            "on the training images as they are, without augmentation",
+        ),
+        (
+            "Generalisation gap",
+            "–" if gap is None else f"{100 * gap:+.2f} points",
+            "training accuracy minus the accuracy above; large: overfitted",
+        ),
+    ]
+
+
+def _calibration(found: Mapping[str, Any] | None) -> list[Row]:
+    if not found:
+        return []
+    before, after = found["before"], found["after"]
+    rows = [
+        (
+            "Calibration error",
+            percent(before["ece"]),
+            "mean distance of confidence and accuracy over 15 bins of confidence (ECE)",
+        ),
+        (
+            "Brier score",
+            number(before["brier_score"]),
+            "squared error, 0 to 2; 0 is best",
+        ),
+    ]
+    if found["declined"]:
+        return [*rows, ("Temperature", "none", f"not fitted: {found['declined']}")]
+    where = (
+        "on this very split, so it is optimistic" if found["fitted_on_itself"] else ""
+    )
+    return [
+        *rows,
+        (
+            "Temperature",
+            number(after["temperature"], ".3f"),
+            f"divides the logits; fitted {where or 'on the images held out'}",
+        ),
+        ("Calibration error with it", percent(after["ece"]), "the same, calibrated"),
+        (
+            "Loss with it",
+            f"{number(after['nll'])} nats",
+            f"without it {number(before['nll'])}",
+        ),
+    ]
+
+
+def _cost(scores: Mapping[str, Any]) -> list[Row]:
+    rows = []
+    if "num_params" in scores:
+        rows.append(
+            ("Parameters", f"{scores['num_params']:,}", "numbers that it learned")
+        )
+    if "flops" in scores:
+        meaning = "operations of one forward pass of one image, in billions"
+        rows.append(("GFLOPs", f"{scores['flops'] / 1e9:.3g}", meaning))
+    if "latency" in scores:
+        *lines, load = latency.to_text(scores["latency"]).splitlines()
+        for line in lines:
+            how, value = line.removeprefix("inference, ").split(": ", 1)
+            value, _, rest = value.partition(" (" if " (" in value else ", ")
+            meaning = f"{rest.removesuffix(')')}; {load.strip()}"
+            rows.append((f"Inference, {how}", value, meaning))
+    return rows
+
+
+def _people(found: Mapping[str, Any] | None) -> list[Row]:
+    return [
+        (name.replace("_", " ").capitalize(), number(value), "against people's labels")
+        for name, value in (found or {}).items()
+        if isinstance(value, float)
+    ]
+
+
+def describe_classes(
+    scores: Mapping[str, Any],
+) -> tuple[Sequence[str], list[list[str]]]:
+    """Head and rows of the table of classes."""
+    columns = {
+        "accuracy": "accuracy",
+        "precision": "precision",
+        "f1": "F1",
+        "auc": "AUC",
+        "confidence_right": "confidence if right",
+        "confidence_wrong": "confidence if wrong",
+    }
+    rows = [
+        [name, f"{one['support']:,}", *(percent(one.get(key), 1) for key in columns)]
+        for name, one in scores["per_class"].items()
+    ]
+    return ("class", "images", *columns.values()), rows
