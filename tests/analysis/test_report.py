@@ -13,6 +13,7 @@ from vit_jax import data
 from vit_jax.analysis import evaluate, page, report, report_figures, run_data
 from vit_jax.analysis.quantities import describe
 from vit_jax.analysis.scored import Scored
+from vit_jax.analysis.scores_text import to_text
 from vit_jax.errors import UserError
 from vit_jax.evaluate import main
 from vit_jax.runs.folder import RunFolder
@@ -486,7 +487,7 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     scored.logits[0] = np.nan
     scores = all_scores(scored)
     json.dumps(scores, allow_nan=False)
-    first, *classes = evaluate.to_text(scores, "test").splitlines()
+    first, *classes = to_text(scores, "test").splitlines()
     assert first == "test split, 12 images: accuracy not known, loss not finite"
     assert classes[0].split() == ["a", "75.00%", "of", "4"]
     worst = "worst class: a by accuracy (75.00%), a by F1 (0.8571)"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
+import vit_jax
 from vit_jax.data import from_folder
 from vit_jax.data.image_files import (
     MAX_PIXELS,
@@ -223,3 +224,37 @@ def test_no_classes_and_no_folder(tmp_path):
             UserError, match=r"must be a folder with one folder of images"
         ):
             from_folder.load(path)
+
+
+@pytest.mark.slow
+def test_the_config_for_photos_trains_on_photos_of_all_kinds(tmp_path, capsys):
+    """Unequal classes, one of them tiny; wide, high, grey and transparent photos."""
+    rng = np.random.default_rng(0)
+    kinds = [("RGB", (90, 60)), ("L", (50, 80)), ("RGBA", (70, 70)), ("RGB", (60, 200))]
+    for name, count, color in (("cat", 40, 255), ("dog", 12, 128), ("emu", 3, 0)):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        for i in range(count):
+            mode, size = kinds[i % 4]
+            noise = rng.integers(60, size=(*size[::-1], 4), dtype=np.uint8)
+            pixels = np.clip(noise.astype(int) + color - 30, 0, 255).astype(np.uint8)
+            pixels = pixels[..., 0] if mode == "L" else pixels[..., : len(mode)]
+            Image.fromarray(pixels).save(tmp_path / "pets" / name / f"{i}.png")
+    config = vit_jax.load_config(
+        "folder",
+        {
+            "data.dir": str(tmp_path / "pets"),
+            "num_steps": 2,
+            "batch_size": 8,
+            "num_devices": 1,
+            "model.width": 16,
+            "model.depth": 1,
+        },
+    )
+    results = vit_jax.train(config, tmp_path / "run")
+    assert "pets (folder), 64x64x3 images" in capsys.readouterr().out
+    assert results["val"]["num_examples"] == 4
+    # A fifth of each class, and one of the three emus.
+    support = [one["support"] for one in results["test"]["per_class"].values()]
+    assert support == [8, 2, 1]
+    assert results["test"]["majority_class"] == {"name": "cat", "accuracy": 8 / 11}
+    assert vit_jax.load_run(tmp_path / "run").config.data.name == "pets"

@@ -35,7 +35,7 @@ class Entry:
       worst_class: the name of the class with the lowest F1 score on it.
       goal: the training accuracy, 0 to 1, that `numbers` counts epochs to.
       latency: see `latency.describe`.
-      numbers: those of `compare.COLUMNS`; None where unknown. Parameters are
+      numbers: those of `compared.COLUMNS`; None where unknown. Parameters are
         in millions, operations of one forward pass in billions (1e9), milliseconds for
         one image in batches of 1 and of 128, measured here and now, or None where the
         timings spread too far. Epochs and seconds

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from vit_jax import data
-from vit_jax.analysis import latency, report
+from vit_jax.analysis import report, scores_text
 from vit_jax.analysis.run_data import choose_split, load_splits
 from vit_jax.analysis.scored import NUM_LISTED, Scored, Scorer
 from vit_jax.data import Dataset
@@ -46,12 +47,14 @@ def evaluate(
       UserError: no such split or class, or data or counts that cannot be read.
     """
     pairs = [parse_confusion(text, run.class_names) for text in confusions]
+    _note(f"loading {run.config.data.name} ...")
     config, splits = load_splits(run, moved)
     dataset = choose_split(splits, split)
     counts = None
     if human_labels:
         shape = (len(dataset), dataset.num_classes)
         counts = human.load_counts(human_labels, shape)
+    _note(f"compiling, and scoring {len(dataset):,} images of the {split} split ...")
     score = Scorer(run, config.eval_batch_size)
     scored = {split: score(dataset)}
     if with_report and split == "test" and "subset_test" in splits:
@@ -63,11 +66,17 @@ def evaluate(
     if mirrored:
         scores[split]["mirrored"] = describe_mean(scored[split], score(mirror(dataset)))
     if with_report:
+        _note("scoring the other splits and timing the model ...")
         scores[split] |= _scores_of_report(run, scored[split], splits, score, counts)
     _add_to_results(RunFolder(run.workdir), run.step, scores)
-    print(to_text(scores[split], split))
+    print(scores_text.to_text(scores[split], split))
     if with_report:
+        _note("drawing the figures ...")
         report.write_report(run, scored, scores, counts, pairs)
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
@@ -233,51 +242,3 @@ def describe_mean(first: Scored, second: Scored) -> dict[str, float | None]:
     mean = Scored(first.dataset, np.logaddexp(*log_softmax(both, axis=-1)))
     loss = classification.cross_entropy(mean.logits, mean.dataset.labels)
     return classification.defined({"accuracy": mean.accuracy, "loss": loss})
-
-
-def is_imbalanced(scores: Mapping[str, Any]) -> bool:
-    """Whether the largest class has half as many images again as the smallest one."""
-    support = [one["support"] for one in scores["per_class"].values()]
-    return max(support) > 1.5 * min(support)
-
-
-def to_text(scores: Mapping[str, Any], split: str) -> str:
-    """Scores of a split, as results.json holds them, in lines for a terminal."""
-
-    def percent(value: float | None) -> str:
-        return "not known" if value is None else f"{value:.2%}"
-
-    loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
-    first = f"accuracy {percent(scores['accuracy'])}"
-    if scores["accuracy"] is not None:
-        interval = classification.accuracy_interval(
-            scores["accuracy"], scores["num_examples"]
-        )
-        first += " (95% interval {:.2%} to {:.2%})".format(*interval)
-    first += f", loss {loss}"
-    if "top_5_accuracy" in scores:
-        first += f", top-5 {percent(scores['top_5_accuracy'])}"
-    width = max(map(len, scores["per_class"]))
-    lines = [
-        f"  {name:<{width}}  {percent(one['accuracy']):>9} of {one['support']:,}"
-        for name, one in scores["per_class"].items()
-    ]
-    if is_imbalanced(scores):
-        majority = scores["majority_class"]
-        lines.append(
-            f"balanced accuracy {percent(scores['balanced_accuracy'])}; always "
-            f"answering {majority['name']} would be right for "
-            f"{percent(majority['accuracy'])}"
-        )
-    worst, least = scores["worst_class"], scores["worst_class_by_accuracy"]
-    lines.append(
-        f"worst class: {least['name']} by accuracy ({percent(least['accuracy'])}), "
-        f"{worst['name']} by F1 ({worst['f1']:.4f})"
-    )
-    if "mirrored" in scores:
-        accuracy = percent(scores["mirrored"]["accuracy"])
-        lines.append(f"averaged with the mirror image: accuracy {accuracy}")
-    if "latency" in scores:
-        lines.append(latency.to_text(scores["latency"]))
-    start = f"{split} split, {scores['num_examples']:,} images"
-    return "\n".join((f"{start}: {first}", *lines))
