@@ -97,7 +97,9 @@ def describe_results(results: Mapping[str, Any], workdir: str) -> str:
         low, high = classification.accuracy_interval(
             test["accuracy"], test["num_examples"]
         )
-        score = f"accuracy {test['accuracy']:.2%} (95% interval {low:.2%} to {high:.2%})"
+        score = (
+            f"accuracy {test['accuracy']:.2%} (95% interval {low:.2%} to {high:.2%})"
+        )
     elif "per_class" not in test:
         score = f"reconstruction loss {test['loss']:.4f}"
         commands = [
