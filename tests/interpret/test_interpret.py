@@ -231,7 +231,7 @@ def test_captions_are_calibrated(tmp_path):
     _, figures = explain.explain_images(run, IMAGES[:1], ["x"])
     expected = run.predict(IMAGES[:1], calibrated=True).max()
     assert expected < 0.9 * run.predict(IMAGES[:1]).max()
-    assert figures["heat_maps"].axes[0].get_title().endswith(f" {expected:.0%}")
+    assert figures["heat_maps"].axes[0].get_title().endswith(f" ({expected:.0%})")
     # One image has no standard error, and is drawn without.
     style.save(figures["faithfulness"], tmp_path / "f.png")
 
@@ -244,23 +244,24 @@ def test_a_resnets_prediction_shows_grad_cam(tmp_path, monkeypatch):
     Image.fromarray(IMAGES[0]).resize((30, 20)).save(file)
     (found,) = analysis_predict.predict_files(run, [file], IMAGES[:1], tmp_path)
     predicted = run.class_names.index(found["top"][0]["class"])
-    _, alone, overlay, *_ = drawn[0].axes
+    photo, alone, *_ = drawn[0].axes
     expected = gradcam.grad_cam(run, IMAGES[:1], np.array([predicted]))[0]
     np.testing.assert_allclose(alone.images[0].get_array(), expected, rtol=1e-5)
     assert alone.get_title() == "Grad-CAM"
-    assert overlay.images[0].get_array().shape == (20, 30)
+    # The middle of the photo, which is all that a square model sees.
+    assert photo.images[0].get_array().shape == (20, 20, 3)
 
 
 @pytest.mark.slow
-def test_maps_are_drawn_over_pictures_of_any_size():
+def test_maps_are_drawn_beside_pictures_of_any_size():
     photos = [np.full((20, 30, 3), i, np.uint8) for i in range(2)]
     _, figures = explain.explain_images(make_run(), IMAGES[:2], ["x", "y"], photos)
     by_image = np.array(figures["heat_maps"].axes[:-1]).reshape(2, -1)
     for row, photo in zip(by_image, photos, strict=True):
         np.testing.assert_array_equal(row[0].images[0].get_array(), photo)
-        assert row[1].images[1].get_extent() == [-0.5, 29.5, 19.5, -0.5]
+        assert row[1].images[0].get_extent() == [-0.5, 29.5, 19.5, -0.5]
     by_head = figures["attention_by_head"].axes[0]
-    assert by_head.images[0].get_array().shape == (20, 30)
+    assert by_head.images[0].get_array().shape == (20, 30, 3)
 
 
 def test_each_kind_of_model_has_its_pictures():
@@ -419,12 +420,13 @@ def test_files_are_drawn_as_they_are(copied_run, tmp_path, monkeypatch):
     assert main([f"--workdir={copied_run}", *files]) == 0
     # No more than are shown are read.
     assert len(drawn) == explain.SHOWN_IMAGES == 6
-    np.testing.assert_array_equal(drawn[0], photo)
+    np.testing.assert_array_equal(drawn[0], photo[:, 5:25])
 
 
 def test_the_first_images_of_the_split_are_explained(copied_run):
     captions, images = run_data.read_split(load_run(copied_run))
     assert len(captions) == len(images) == run_data.MAX_IMAGES == 64
+    assert captions[0].startswith("true ")
 
 
 @pytest.mark.parametrize(
