@@ -98,11 +98,10 @@ def test_what_is_not_there_is_named(my_code):
 @pytest.mark.slow
 def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
     """The commands as they stand there, in the folder of the file."""
-    commands = [
-        line
-        for block in re.findall(r"```\n(.*?)```", PAGE.read_text(), re.DOTALL)
-        for line in block.splitlines()
-    ]
+    (block,) = re.findall(
+        r"^```\n(python .*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE
+    )
+    commands = block.splitlines()
     assert len(commands) == 3
     for command in commands:
         _, *arguments = command.split()

@@ -263,9 +263,7 @@ def make_experiment(
     )
     train_step = functools.partial(
         steps.train_step,
-        objective=make_objective(
-            config, model, teacher, _class_weights(config, train)
-        ),
+        objective=make_objective(config, model, teacher, _class_weights(config, train)),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
         augment=make_augment(config, plan, num_classes, config.seed),
