@@ -88,6 +88,8 @@ def _draw_column(column: np.ndarray, title: str, group: ReliabilityBins) -> None
     style.label_axes(bottom, x="confidence (%)", y="images")
     bars = bottom.bar(left, group.counts, color=style.GREY, **shape)
     counts = [f"{count:,}" if count else "" for count in group.counts]
-    bottom.bar_label(bars, counts, fontsize=7, padding=1)
-    bottom.margins(y=0.25)
+    # Numbers of four digits are wider than a bar.
+    is_wide = group.counts.max(initial=0) >= 1000
+    bottom.bar_label(bars, counts, fontsize=7, padding=2, rotation=90 * is_wide)
+    bottom.margins(y=0.7 if is_wide else 0.25)
     bottom.set_xlim(0, 100)

@@ -13,13 +13,17 @@ from vit_jax.figures import style
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One pair of axes: its series (key -> label) and how their values are shown."""
+    """One pair of axes: its series (key -> label) and how their values are shown.
+
+    With `log_scale` the axis is logarithmic where there is more than one series.
+    """
 
     title: str
     unit: str
     series: Mapping[str, str]
     scale: float = 1.0
     from_zero: bool = False
+    log_scale: bool = False
 
 
 PANELS = (
@@ -34,6 +38,7 @@ PANELS = (
         "Learning rate",
         "learning rate",
         {"learning_rate": "learning rate", "muon_learning_rate": "Muon"},
+        log_scale=True,
     ),
     Panel(
         "Speed",
@@ -107,7 +112,10 @@ def _draw_panel(
             marker="o" if known.sum() == 1 else None,
             linewidth=1.6,
         )
-    axes.ticklabel_format(axis="y", scilimits=(-3, 5))
+    if panel.log_scale and len(axes.lines) > 1:
+        axes.set_yscale("log", nonpositive="mask")
+    else:
+        axes.ticklabel_format(axis="y", scilimits=(-3, 5))
     if panel.from_zero:
         axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     is_quality = panel.unit.startswith(("loss", "accuracy"))
