@@ -1,5 +1,7 @@
 """Figures of one prediction, and of several runs."""
 
+import itertools
+
 import numpy as np
 import pytest
 from matplotlib.container import ErrorbarContainer
@@ -104,18 +106,25 @@ def test_accuracy_chart(tmp_path):
         "resnet": (0.936, 0.93, 0.94),
         "broken": (nan, nan, nan),
     }
-    columns = {"GFLOPs": ["1.1", "0.56", "–"]}
+    columns = {
+        name: ["1.1", "0.56", "–"]
+        for name in ("GFLOPs", "parameters\n(M)", "training\n(s)", "F1 of the\nworst")
+    }
     figure = compare.accuracy_chart(accuracies, columns, title="Test accuracy")
-    (axes,) = figure.axes
+    axes, table = figure.axes
     errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
     ends = [error.lines[2][0].get_segments()[0][:, 0] for error in errors]
     np.testing.assert_allclose(ends, [[85, 87], [93, 94]])
-    texts = [text.get_text() for text in axes.texts]
-    assert texts == ["86.30", "93.60", "GFLOPs", "1.1", "0.56", "–"]
+    assert [text.get_text() for text in axes.texts] == ["86.30", "93.60"]
+    texts = [text.get_text() for text in table.texts]
+    assert texts[:4] == ["GFLOPs", "1.1", "0.56", "–"] and len(texts) == 16
     names = [tick.get_text() for tick in axes.get_yticklabels()]
     assert names == ["vit", "resnet", "broken"] and axes.yaxis_inverted()
     figure.draw_without_rendering()
-    for text in axes.texts:
-        box = text.get_window_extent()
-        assert box.x0 > 0 and box.x1 < figure.bbox.width
+    boxes = [text.get_window_extent() for text in table.texts]
+    assert min(box.x0 for box in boxes) > axes.get_window_extent().x1
+    assert max(box.x1 for box in boxes) < figure.bbox.width
+    # Headings keep apart.
+    heads = boxes[::4]
+    assert all(a.x1 < b.x0 for a, b in itertools.pairwise(heads))
     assert style.save(figure, tmp_path / "b.png").stat().st_size > 3_000

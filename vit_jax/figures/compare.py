@@ -89,9 +89,9 @@ def accuracy_chart(
     """
     names = list(accuracies)
     percent = 100 * np.array(list(accuracies.values()))
-    width = 4.5 + 0.08 * max(map(len, names)) + 1.15 * len(columns)
+    width = 5.0 + 0.08 * max(map(len, names)) + 1.1 * len(columns)
     figure = style.new_figure(width, 1.7 + 0.42 * len(names), title)
-    axes = figure.add_subplot()
+    axes, table = figure.subplots(1, 2, width_ratios=(4.2, max(1, 1.1 * len(columns))))
     style.label_axes(axes, x="test accuracy (%)")
     axes.grid(False, axis="y")
     for row, (mean, low, high) in enumerate(percent):
@@ -109,13 +109,15 @@ def accuracy_chart(
         )
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.7)
-    place = axes.get_yaxis_transform()
-    for index, (heading, texts) in enumerate(columns.items()):
-        x = 1.12 + 0.28 * index
-        look = {"transform": place, "ha": "center", "fontsize": 9, "clip_on": False}
-        axes.text(x, -0.75, heading, va="bottom", fontweight="bold", **look)
+    table.set_axis_off()
+    table.set_xlim(-0.5, max(1, len(columns)) - 0.5)
+    table.set_ylim(axes.get_ylim())
+    for column, (heading, texts) in enumerate(columns.items()):
+        table.text(
+            column, -0.7, heading, ha="center", va="bottom", fontsize=9, weight="bold"
+        )
         for row, text in enumerate(texts):
-            axes.text(x, row, text, va="center", parse_math=False, **look)
+            table.text(column, row, text, ha="center", va="center", fontsize=9)
     return figure
 
 
