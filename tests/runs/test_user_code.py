@@ -1,6 +1,7 @@
 """Models, sources and augmentations from a user's file; the recipe of the docs."""
 
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -16,7 +17,8 @@ from vit_jax.config import default_config, load_config_file
 from vit_jax.errors import UserError
 from vit_jax.runs.user_code import add_user_code
 
-PAGE = pathlib.Path(__file__).parents[2] / "docs" / "adding_a_model.md"
+ROOT = pathlib.Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "adding_a_model.md"
 
 
 @pytest.fixture
@@ -107,7 +109,8 @@ def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
         _, *arguments = command.split()
         found = subprocess.run(
             [sys.executable, *arguments],
-            cwd=tmp_path, capture_output=True, text=True, timeout=600,
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         assert found.returncode == 0, found.stderr
     results = json.loads((tmp_path / "runs" / "mine" / "results.json").read_text())
@@ -125,6 +128,7 @@ def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
     ):
         found = subprocess.run(
             [sys.executable, *arguments],
-            cwd=tmp_path, capture_output=True, text=True, timeout=600,
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         assert found.returncode == status and words in found.stderr, found.stderr

@@ -161,7 +161,7 @@ def augmentations(
         row, column = divmod(index, columns)
         if column:
             caption = captions[row][column - 1] if captions else ""
-            style.show_image(axes, augmented[row, column - 1], caption, fontsize=7)
+            style.show_image(axes, augmented[row, column - 1], caption, fontsize=6)
         else:
             style.show_image(axes, originals[row], names[row], fontsize=8)
             axes.spines[:].set(color=style.BLUE, linewidth=2.5)
