@@ -268,10 +268,10 @@ def test_accuracy_over_processor_time_where_all_runs_have_it():
     entry = make_entry("a")
     for record in entry.records:
         record["cpu_seconds"] = 2 * record["seconds"]
-    (axes,) = compare.draw_accuracy_over_time([[entry]]).axes
+    (axes,) = compared.draw_accuracy_over_time([[entry]]).axes
     assert axes.get_xlabel() == "training time (CPU seconds)"
     np.testing.assert_allclose(axes.lines[0].get_xdata(), [4, 8])
-    (axes,) = compare.draw_accuracy_over_time([[entry], [make_entry("b")]]).axes
+    (axes,) = compared.draw_accuracy_over_time([[entry], [make_entry("b")]]).axes
     assert axes.get_xlabel() == "training time (seconds)"
 
 
