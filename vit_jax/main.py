@@ -66,7 +66,8 @@ def main(arguments: Sequence[str]) -> None:
                 "--config=configs/vit_digits.py --workdir=runs/digits."
             )
     # JAX and the libraries around it take seconds to load.
-    print(f"starting {options.config} in {options.workdir} ...", flush=True)
+    if not options.distributed and options.process_id in (None, "0"):
+        print(f"starting {options.config} in {options.workdir} ...", flush=True)
     distributed.start_from_flags(options)
 
     # Imported late, so that the mistakes above are reported at once.
