@@ -53,6 +53,11 @@ RECIPES = {
         "objective": "masked_autoencoding", "mae.mask_ratio": 0.75,
         "data.select_on": "nothing", "data.validation": 0,
     }),
+    "vit_laptop.py": (1_315_722, {
+        "optim.name": "muon", "schedule.name": "linear", "time_budget": "2 CPU hours",
+    }),
+    "resnet_laptop.py": (RESNET, {"time_budget": "2 CPU hours", "optim.name": "sgd"}),
+    "resnet_laptop.py:small": (701_466, {"time_budget": "2 CPU hours"}),
     "resnet_cifar.py": (
         RESNET, {"optim.nesterov": True, "augment.flip": "alternating"}
     ),
@@ -169,6 +174,8 @@ def first_two_steps(name, splits):
     """Of batches of 8: parameters before and after, and the metrics of each step."""
     config = load(name)
     config.batch_size, config.num_devices, config.model.dtype = BATCH, 1, "float32"
+    if config.time_budget:  # Only a training measures how many steps that is.
+        config.num_steps = 1000
     experiment = make_experiment(config, splits)
     train, state = splits["train"], experiment.init_state()
     step = jax.jit(experiment.train_step)
