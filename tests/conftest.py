@@ -8,6 +8,7 @@ begins with an underscore.
 
 import os
 import pathlib
+import shutil
 import tempfile
 
 import jax
@@ -114,6 +115,12 @@ def tiny_run(tiny_config, tmp_path_factory):
 
     workdir = tmp_path_factory.mktemp("runs") / "tiny"
     return workdir, train_and_evaluate(tiny_config(), workdir)
+
+
+@pytest.fixture
+def copied_run(tiny_run, tmp_path):
+    """The folder of a copy of `tiny_run`, which the test may change."""
+    return shutil.copytree(tiny_run[0], tmp_path / "copy")
 
 
 def _copy_weights(variables, net):

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.interpret.untrained import IMAGES, make_resnet_run
+from vit_jax.analysis import predict as analysis_predict
 from vit_jax.analysis.predict import describe
 from vit_jax.errors import UserError
 from vit_jax.figures import style
-from vit_jax.interpret import attention, inputs
+from vit_jax.interpret import attention, gradcam, inputs
 from vit_jax.predict import main
 from vit_jax.runs.load import load_run
 
@@ -163,3 +165,18 @@ def test_attention_lies_on_the_photo_itself(tiny_run, pictures, tmp_path, monkey
 def test_missing_arguments_are_named(arguments, words):
     with pytest.raises(UserError, match=f"{words} is missing"):
         main(arguments)
+
+
+@pytest.mark.slow
+def test_a_resnets_prediction_shows_grad_cam(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(style, "save", lambda figure, path: drawn.append(figure))
+    run, file = make_resnet_run(), tmp_path / "photo.png"
+    Image.fromarray(IMAGES[0]).resize((30, 20)).save(file)
+    (found,) = analysis_predict.predict_files(run, [file], IMAGES[:1], tmp_path)
+    predicted = run.class_names.index(found["top"][0]["class"])
+    _, alone, overlay, *_ = drawn[0].axes
+    expected = gradcam.grad_cam(run, IMAGES[:1], np.array([predicted]))[0]
+    np.testing.assert_allclose(alone.images[0].get_array(), expected, rtol=1e-5)
+    assert alone.get_title() == "Grad-CAM"
+    assert overlay.images[0].get_array().shape == (20, 30)

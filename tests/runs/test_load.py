@@ -150,11 +150,6 @@ def test_every_example_is_scored_exactly_once(tiny_run, batch_size):
     )
 
 
-@pytest.fixture
-def copied_run(tiny_run, tmp_path):
-    return shutil.copytree(tiny_run[0], tmp_path / "copy")
-
-
 def test_the_evaluate_command(copied_run, tiny_run, capsys):
     evaluate.main([f"--workdir={copied_run}"])
     out = capsys.readouterr().out
