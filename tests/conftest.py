@@ -123,6 +123,37 @@ def copied_run(tiny_run, tmp_path):
     return shutil.copytree(tiny_run[0], tmp_path / "copy")
 
 
+@pytest.fixture(scope="module")
+def two_runs(tiny_run, tmp_path_factory):
+    """The tiny run, and a copy that calls itself another seed of the same config."""
+    from vit_jax.runs.folder import RunFolder
+
+    copy = shutil.copytree(tiny_run[0], tmp_path_factory.mktemp("two") / "again")
+    folder = RunFolder(copy)
+    folder.write("config", folder.read("config") | {"seed": 1})
+    results = folder.read("results")
+    results["test"]["generalization_gap"] = 0.25
+    results["num_trainable_params"] = 1000
+    folder.write("results", results)
+    return tiny_run[0], copy
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A folder with a grey, an RGB and an RGBA picture, and a text beside them."""
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("pictures")
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(256, size=(20, 30, 4), dtype=np.uint8)
+    Image.fromarray(pixels[..., 0]).save(folder / "a.png")
+    Image.fromarray(pixels[..., :3]).save(folder / "b.jpg")
+    (folder / "deeper").mkdir()
+    Image.fromarray(pixels).save(folder / "deeper" / "c.png")
+    (folder / "notes.txt").write_text("no image")
+    return folder
+
+
 def _copy_weights(variables, net):
     """Copies variables whose layers are named as the PyTorch model names them."""
     import torch
