@@ -1,9 +1,16 @@
 """What the room of the data offers: sources, known shapes and normalization."""
 
+import subprocess
+import sys
+
 import numpy as np
+import pytest
+from PIL import Image
 
 from vit_jax import data
-from vit_jax.config import default_config, set_value
+from vit_jax.config import default_config, make_config, set_value
+from vit_jax.data import Dataset
+from vit_jax.errors import UserError
 
 
 def known_shape(**settings):
@@ -31,3 +38,114 @@ def test_known_shapes_are_those_of_the_files(cifar10_dir):
     set_value(config, "data.dir", str(cifar10_dir))
     test = data.load(config.data)["test"]
     assert data.known_shape(config.data) == (test.images.shape[1:], test.num_classes)
+
+
+def test_data_imports_neither_jax_nor_tensorflow():
+    code = (
+        "import sys, vit_jax.data\n"
+        "heavy = {'jax', 'jaxlib', 'flax', 'tensorflow', 'tensorflow_datasets'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "[]\n"
+
+
+def make_settings(**changes):
+    """The defaults with the built-in digits and `changes`."""
+    settings = {"source": "digits", "validation": 200} | changes
+    return make_config({"data": settings}).data
+
+
+@pytest.fixture
+def settings():
+    return make_settings()
+
+
+def test_every_setting_of_the_hold_out_is_passed_on():
+    splits = data.load(make_settings(validation=0, select_on="test"))
+    assert splits["val"] is splits["test"]
+    settings = make_settings(
+        val_per_class=20, train_per_class=50, subset_test_per_class=30
+    )
+    splits = data.load(settings)
+    counts = {name: set(split.count_classes()) for name, split in splits.items()}
+    del counts["test"]
+    assert counts == {"train": {50}, "val": {20}, "subset_test": {30}}
+
+
+def test_unknown_source(settings):
+    settings.source = "digit"
+    with pytest.raises(
+        UserError, match=r'"digits"\?\).*one of tfds, cifar_files, fold'
+    ):
+        data.load(settings)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("dir", "/data"), ("archive", "a.tar.gz"), ("image_size", 32)]
+)
+def test_settings_that_the_source_does_not_read(settings, key, value):
+    settings[key] = value
+    with pytest.raises(UserError, match=rf"config.data.{key} is .* digits does not"):
+        data.load(settings)
+
+
+def test_splits_of_different_shapes(tmp_path):
+    for split, size in (("train", 8), ("test", 9)):
+        for name in "ab":
+            folder = tmp_path / split / name
+            folder.mkdir(parents=True)
+            Image.new("RGB", (size, size)).save(folder / "0.png")
+    settings = make_settings(
+        source="folder", dir=str(tmp_path), validation=0, select_on="test"
+    )
+    with pytest.raises(UserError, match=r"test split.*\[9, 9, 3\].*train.*\[8, 8, 3\]"):
+        data.load(settings)
+    settings.image_size = 4
+    assert data.load(settings)["test"].images.shape == (2, 4, 4, 3)
+
+
+@pytest.fixture
+def colors():
+    images = np.random.RandomState(0).randint(0, 256, (2500, 4, 4, 3), np.uint8)
+    return Dataset(images, np.zeros(2500, np.int32), ("one",))
+
+
+def test_statistics_are_computed_from_the_pixels(settings, colors):
+    mean, std = data.normalization(settings, colors)
+    pixels = colors.images / 255
+    np.testing.assert_allclose(mean, pixels.mean((0, 1, 2)), rtol=1e-12)
+    np.testing.assert_allclose(std, pixels.std((0, 1, 2)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("source", ["tfds", "cifar_files"])
+def test_statistics_of_named_datasets(settings, colors, source):
+    settings.source = source
+    assert data.normalization(settings, colors) == data.STATISTICS["cifar10"]
+
+
+def test_statistics_of_the_settings_win(settings, colors):
+    settings.source = "tfds"
+    settings.std = (0.2023, 0.1994, 0.2010)
+    mean, std = data.normalization(settings, colors)
+    assert mean == data.STATISTICS["cifar10"][0]
+    assert std == (0.2023, 0.1994, 0.2010)
+    settings.mean = (0.5, 0.5, 0.5)
+    assert data.normalization(settings, colors)[0] == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("key", ["mean", "std"])
+def test_statistics_for_another_number_of_channels(settings, colors, key):
+    settings[key] = (0.5,)
+    with pytest.raises(UserError, match=rf"{key} has 1 number\(s\).* 3 channel"):
+        data.normalization(settings, colors)
+
+
+def test_a_constant_channel(settings, colors):
+    colors.images[..., 1] = 77
+    with pytest.raises(UserError, match=r"Channel 1 has one value"):
+        data.normalization(settings, colors)
+    settings.std = (0.2, 0.2, 0.2)
+    assert data.normalization(settings, colors)[1] == (0.2, 0.2, 0.2)
