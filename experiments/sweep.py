@@ -138,8 +138,7 @@ def main(arguments: Sequence[str]) -> None:
     members = [Member(rate, seed) for rate in rates for seed in seeds]
     splits = data.load(config.data)
     sweep = Sweep(config, splits, members, shared_order=options.shared_order)
-    on_cpu = jax.default_backend() == "cpu"
-    size = options.steps_per_dispatch or (1 if on_cpu else 20)
+    size = options.steps_per_dispatch or min(20, backend.max_steps_per_dispatch())
     options.out.parent.mkdir(parents=True, exist_ok=True)
 
     def keep(history: History, seconds: float) -> None:

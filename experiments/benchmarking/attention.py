@@ -139,4 +139,4 @@ def _measure_layer(
 
 def _has_cudnn(tokens: jax.Array) -> bool:
     """Whether `SelfAttention` would not compute "cudnn" by "xla" here."""
-    return jax.default_backend() == "gpu" and jnp.dtype(tokens.dtype).itemsize == 2
+    return backend.platform() == "gpu" and jnp.dtype(tokens.dtype).itemsize == 2

@@ -57,7 +57,7 @@ def describe(values: Sequence[float]) -> dict[str, Any]:
 
 def measure_peak_flops(dtype: DTypeLike, repeats: int = 5) -> float:
     """FLOP/s of a large square matrix product on the device, the best of `repeats`."""
-    size = 1024 if jax.default_backend() == "cpu" else 8192
+    size = 1024 if backend.platform() == "cpu" else 8192
     # Random, since some devices multiply ones faster.
     matrix = jax.random.normal(jax.random.key(0), (size, size), dtype)
     multiply = jax.jit(lambda x: x @ x)
@@ -96,7 +96,7 @@ def describe_machine() -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             versions[package] = None
     return {
-        "platform": device.platform,
+        "platform": backend.platform(),
         "device": device.device_kind,
         "cpu": cpu_model(),
         "num_threads": num_threads(),

@@ -36,8 +36,8 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
     machine = timing.describe_machine() | {"keeps_freed_memory": kept}
     config = load_config(arguments.models, arguments.batch_size, overrides)
     dataset = make_dataset()
-    num_steps = arguments.steps_per_dispatch or (
-        1 if jax.default_backend() == "cpu" else 50
+    num_steps = arguments.steps_per_dispatch or min(
+        50, backend.max_steps_per_dispatch()
     )
     augmented = JaxStep(config, dataset, num_steps)
     augmented()

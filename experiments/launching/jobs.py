@@ -81,6 +81,17 @@ class Job:
         return _by_key(self.load_config())
 
 
+def run_environment(parallel: int) -> dict[str, str]:
+    """The environment of a run beside which `parallel` - 1 others run.
+
+    They share the memory of the accelerator, unless the user has set their fraction.
+    """
+    defaults = {}
+    if parallel > 1:
+        defaults["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / parallel:.3f}"
+    return defaults | os.environ
+
+
 def _by_key(config: ConfigDict) -> dict[str, Any]:
     return json.loads(json.dumps(dict(flatten(config))))
 
@@ -204,16 +215,10 @@ class Jobs:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environment(),
+                env=run_environment(self.parallel),
                 # Ctrl-C reaches this process alone, which asks each child once.
                 process_group=0,
             )
-
-    def _environment(self) -> dict[str, str]:
-        defaults = {}
-        if self.parallel > 1:
-            defaults["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / self.parallel:.3f}"
-        return defaults | os.environ
 
     def _collect(
         self,

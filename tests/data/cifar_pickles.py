@@ -3,6 +3,7 @@
 import os
 import struct
 
+
 class Evil:
     def __init__(self, path):
         self.path = path

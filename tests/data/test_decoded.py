@@ -62,13 +62,14 @@ def test_a_mapped_folder_is_the_same_data(folder, cache, monkeypatch):
     assert data.normalization(*train[:2]) == data.normalization(train[0], train[2])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the maps")
 def test_splits_share_one_read_only_map(folder, cache):
     splits = data.load(config_of(folder))
-    bases = [split.images._array for split in splits.values()]
-    assert all(isinstance(base, np.memmap) and not base.flags.writeable
-               for base in bases)  # fmt: skip
-    assert all(np.shares_memory(base, bases[0]) for base in bases)
+    assert splits.keys() == {"train", "val", "test"}
     (entry,) = cache.iterdir()
+    maps = pathlib.Path("/proc/self/maps").read_text().splitlines()
+    (line,) = (line for line in maps if line.endswith(f"{entry.name}/images.npy"))
+    assert line.split()[1].startswith("r--")
     assert entry.stat().st_mode & 0o077 == 0, "the images are the user's alone"
 
 

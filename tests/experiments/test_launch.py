@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from experiments.launching.jobs import Job, Jobs
+from experiments.launching.jobs import Job, Jobs, run_environment
 from experiments.launching.options import LEFT_OVER, report_left, run_until
 from experiments.launching.summary import show_mean, show_mean_std
 from vit_jax.errors import UserError
@@ -130,10 +130,13 @@ def test_a_slip_is_found_before_the_first_run(tmp_path):
     assert not (tmp_path / "runs" / "fine" / "log.txt").exists()
 
 
-def test_several_processes_share_the_memory(tmp_path):
-    environment = Jobs(tmp_path, parallel=3)._environment()
-    assert environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.300"
-    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in Jobs(tmp_path)._environment()
+def test_several_processes_share_the_memory(monkeypatch):
+    name = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+    monkeypatch.delenv(name, raising=False)
+    assert run_environment(3)[name] == "0.300"
+    assert name not in run_environment(1)
+    monkeypatch.setenv(name, "0.5")
+    assert run_environment(3)[name] == "0.5"
 
 
 @pytest.mark.slow
