@@ -16,6 +16,7 @@ from flax import linen as nn
 from experiments.benchmarking import timing
 from experiments.benchmarking.jax_step import load_config
 from vit_jax import models
+from vit_jax.models import backend
 from vit_jax.models.attention import SelfAttention
 
 IMPLEMENTATIONS = ("plain", "xla", "cudnn")

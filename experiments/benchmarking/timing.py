@@ -1,6 +1,7 @@
 """Wall-clock times, and what they were measured on."""
 
 import os
+import pathlib
 import platform
 import resource
 import sys
@@ -13,7 +14,7 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from vit_jax.runs.environment import cpu_model
+from vit_jax.models import backend
 
 
 def seconds_of(run: Callable[[], Any]) -> float:
@@ -79,6 +80,16 @@ def peak_memory_bytes() -> int:
 def num_threads() -> int:
     """CPUs that this process may use: what XLA takes, and PyTorch is given."""
     return len(os.sched_getaffinity(0))
+
+
+def cpu_model() -> str:
+    """Name of the processor; '' where the system does not tell."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2] for line in lines if line.startswith("model name"))
+    return next(names, platform.processor()).strip()
 
 
 def describe_command() -> str:

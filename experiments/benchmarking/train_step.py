@@ -26,6 +26,7 @@ from experiments.benchmarking.jax_step import (
     without_augmentation,
 )
 from vit_jax import models
+from vit_jax.models import backend
 from vit_jax.parallel.host_memory import keep_freed_memory
 
 
