@@ -48,7 +48,7 @@ AUTOAUGMENT_CIFAR10 = (
 )
 
 
-def _linspace(start: float, stop: float, num: int) -> Float32[np.ndarray, "num"]:
+def _linspace(start: float, stop: float, num: int) -> Float32[np.ndarray, " num"]:
     """torch.linspace to the last bit: a float32 step, counted from the nearer end."""
     step = np.float64((np.float32(stop) - np.float32(start)) / np.float32(num - 1))
     i = np.arange(num)
@@ -65,7 +65,7 @@ def magnitudes(
     rotate: float,
     enhance: float,
     posterize: int,
-) -> dict[str, Float32[np.ndarray, "{num_bins}"]]:
+) -> dict[str, Float32[np.ndarray, " {num_bins}"]]:
     """The magnitude of each operation in each bin.
 
     Bins rise evenly from no effect to the largest magnitude, which the arguments give
