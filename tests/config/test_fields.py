@@ -23,6 +23,7 @@ NAN, INF = math.nan, math.inf
         (fields.switch(True, ""), {True: True, False: False}, [1, 0, "True", None]),
         (fields.switch(None, "", optional=True), {None: None}, [0]),
         (fields.text("", ""), {"x": "x"}, [None, 1]),
+        (fields.texts((), ""), {"a": ("a",), "": (), ("a", "b"): ("a", "b")}, [1]),
         (fields.duration("1 epoch", ""), {"5%": "5%", 3: 3}, ["5 weeks", None, "-1"]),
         (fields.numbers(None, ""), {None: None, (1, 2): (1.0, 2.0)}, [(), "1", (NAN,)]),
         (fields.numbers(None, "", above=0), {(0.5,): (0.5,)}, [(0,), (1, -1)]),

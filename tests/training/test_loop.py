@@ -26,10 +26,10 @@ from vit_jax.training.loop import is_finished
 def test_a_run_ends_by_its_length_or_by_early_stopping(
     experiment, patience, after, accuracies, step, finished
 ):
-    config = experiment.config.copy_and_resolve_references()
+    config = experiment.stage_config.copy_and_resolve_references()
     set_value(config, "early_stopping.patience", patience)
     plan = dataclasses.replace(experiment.plan, total_steps=100, stop_after=after)
-    changed = dataclasses.replace(experiment, config=config, plan=plan)
+    changed = dataclasses.replace(experiment, stage_config=config, plan=plan)
     history = History(
         [
             {"step": 20 * i, "accuracy": accuracy, "loss": 1.0}
