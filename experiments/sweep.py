@@ -70,7 +70,7 @@ def run_sweep(
         if not np.isfinite(metrics["loss"]).any():
             keep(history, seconds)
             raise UserError(
-                f"The training loss of every member is no number by step {step}; give "
+                f"The training loss of every member is not finite at step {step}; give "
                 "lower --learning_rates."
             )
         if step % plan.eval_every == 0 or step == plan.total_steps:

@@ -2,8 +2,10 @@
 
 Tests that are marked `slow` run only with `--full`, or when they are named one by one.
 The folders of the tests mirror those of the code: `vit_jax/ROOM/MODULE.py` is tested in
-`tests/ROOM/test_MODULE.py`. No test uses a name of `vit_jax` that
-begins with an underscore.
+`tests/ROOM/test_MODULE.py`, and what several modules do together, such as resuming a
+run, in a file of its own. No test uses a name of `vit_jax` that begins with an
+underscore. `test_layering` checks both. A conftest.py imports `vit_jax` inside its
+functions, since the hook that checks types and shapes is installed after it is loaded.
 """
 
 import os
@@ -24,7 +26,7 @@ _CACHE = os.environ.setdefault(
     os.path.join(tempfile.gettempdir(), f"vit_jax_tests_{os.getuid()}"),
 )
 pathlib.Path(_CACHE).mkdir(mode=0o700, exist_ok=True)
-# JAX runs what the cache holds, so nobody else may have put it there.
+# JAX runs the programs in the cache, so only this user may have written them.
 assert os.stat(_CACHE).st_uid == os.getuid(), f"{_CACHE} belongs to somebody else"
 jax.config.update("jax_compilation_cache_dir", _CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)

@@ -12,8 +12,8 @@ import pytest
 
 TESTS = pathlib.Path(__file__).parent
 PACKAGE = TESTS.parent / "vit_jax"
-# From the door down. What stands in a line imports from the lines below it, and a room
-# from itself; rooms of one line do not import each other.
+# Commands are at the top. A room may import from itself and from the lines below its
+# own; rooms of one line do not import each other.
 LEVELS = [
     {"main", "evaluate", "predict", "explain", "compare", "explore"},
     {"analysis"},

@@ -62,7 +62,7 @@ def test_help_is_short_and_helpfull_lists_the_keys():
 def test_the_keys_are_listed_and_a_closed_pipe_is_no_error():
     result = run_main("--list_keys")
     assert result.returncode == 0 and "optim.learning_rate = 0.001" in result.stdout
-    # `| head -1`, for real.
+    # A real pipe, whose reader ends after one line.
     command = f"{sys.executable} -m vit_jax.main --list_keys | head -1"
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True

@@ -31,7 +31,7 @@ def test_json_lines_hold_what_the_run_predicts(tiny_run, pictures, capsys):
 def test_what_is_no_image_is_named_and_the_rest_predicted(
     tiny_run, pictures, tmp_path, capsys, monkeypatch
 ):
-    """Rows of the fault list: no image, no such file, too many pixels."""
+    """The files are no image, missing, too large and cut off."""
     monkeypatch.setattr("vit_jax.data.image_files.MAX_PIXELS", 599)
     cut = tmp_path / "cut.png"
     cut.write_bytes((pictures / "a.png").read_bytes()[:100])

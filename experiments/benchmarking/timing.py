@@ -1,4 +1,4 @@
-"""Wall-clock times, and what they were measured on."""
+"""Wall-clock times, and a description of the machine."""
 
 import os
 import pathlib
@@ -59,7 +59,7 @@ def describe(values: Sequence[float]) -> dict[str, Any]:
 def measure_peak_flops(dtype: DTypeLike, repeats: int = 5) -> float:
     """FLOP/s of a large square matrix product on the device, the best of `repeats`."""
     size = 1024 if backend.platform() == "cpu" else 8192
-    # Random, since some devices multiply ones faster.
+    # The numbers are random, since some devices multiply ones faster.
     matrix = jax.random.normal(jax.random.key(0), (size, size), dtype)
     multiply = jax.jit(lambda x: x @ x)
     multiply(matrix).block_until_ready()
@@ -78,7 +78,7 @@ def peak_memory_bytes() -> int:
 
 
 def num_threads() -> int:
-    """CPUs that this process may use: what XLA takes, and PyTorch is given."""
+    """Number of CPUs that this process may use, as XLA does and PyTorch is told to."""
     return len(os.sched_getaffinity(0))
 
 

@@ -35,7 +35,7 @@ def test_groups_have_mean_and_standard_deviation():
     ]
     numbers = summarize_group(group)
     assert numbers["accuracy"] == pytest.approx((0.6, 0.02**0.5))
-    # One of the two never got there: a mean of the other alone would flatter.
+    # One of the two never reached it, so a mean of the other alone would be too good.
     assert np.isnan(numbers["epochs_to_90"]).all()
     mean, std = summarize_group(group[:1])["accuracy"]
     assert mean == 0.5 and np.isnan(std)
@@ -53,7 +53,7 @@ def test_the_config_tells_what_was_selected_on(two_runs):
 
 
 def test_paired_numbers_by_hand():
-    # b alone is right on 0 to 4, a alone on 9; 4 of 10 for b.
+    # Only b is right on images 0 to 4 and only a on image 9: b gains 4 of 10.
     a, b = make_entry("a", wrong=range(5)), make_entry("b", wrong=[9])
     (row,) = paired_tests([a, b])
     assert (row["run"], row["against"]) == ("b", "a")
@@ -83,7 +83,7 @@ def test_epochs_and_seconds_to_a_train_accuracy():
         numbers = describe_training(records, goal)
         return numbers["epochs_to_train_accuracy"], numbers["seconds_to_train_accuracy"]
 
-    # Epochs, not intervals, reach it: the first has 0.775, the second 0.85.
+    # Means over epochs count, not over intervals: 0.775, and then 0.85.
     assert reached(0.77) == (1, 2)
     assert reached(0.84) == (2, 4)
     assert reached(0.9) == (np.inf, np.inf)

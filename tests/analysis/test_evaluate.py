@@ -32,7 +32,7 @@ def test_results_hold_the_report(reported, trained):
     calibration = scores["calibration"]
     assert calibration["before"]["nll"] == pytest.approx(scores["loss"])
     assert not calibration["fitted_on_itself"]
-    # Counts that are all equal: no one's entropy can be larger.
+    # All counts are equal, which is the largest entropy that there is.
     assert scores["people"]["entropy_of_people"] == pytest.approx(np.log(10))
     assert len(scores["people"]["largest_differences"]) == 16
     for size in (1, 128):
@@ -55,7 +55,7 @@ def test_both_test_sets_are_scored(reported):
 
 
 def test_mirrored_scores_by_hand():
-    """A model that sees only the left column, and of two classes which is brighter."""
+    """The model reads the brightness of the left column only."""
     images = np.zeros((2, 1, 2, 1), np.uint8)
     images[0, 0] = [[200], [50]]
     images[1, 0] = [[20], [10]]
@@ -111,10 +111,10 @@ def test_people_and_model_are_named():
     distance = differences[0].pop("distance")
     first = {"index": 3, "label": "a", "model": "b & <c>", "people": "a"}
     assert differences[0] == first
-    # People all say a, to which the model gives this much less than 1.
+    # All people say a. The distance is 1 minus the model's probability of a.
     assert distance == pytest.approx(1 - 1 / (np.exp(5) + 2))
     titles = [axes.get_title() for axes in report.draw_people(scored, counts).axes]
-    # The one mistake comes first: label a, taken for the second class.
+    # The only mistake comes first: its label is a, and the second class is predicted.
     assert titles[0] == "label: a\nmodel: b & <c> (99%)\npeople: a (100%)"
     assert len(titles) == 12
 

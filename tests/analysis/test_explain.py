@@ -21,7 +21,7 @@ def test_captions_are_calibrated(tmp_path):
     expected = run.predict(IMAGES[:1], calibrated=True).max()
     assert expected < 0.9 * run.predict(IMAGES[:1]).max()
     assert figures["heat_maps"].axes[0].get_title().endswith(f" {expected:.0%}")
-    # One image has no standard error, and is drawn without.
+    # One image has no standard error, and the figure is drawn without it.
     style.save(figures["faithfulness"], tmp_path / "f.png")
 
 
@@ -49,7 +49,7 @@ def test_files_are_drawn_as_they_are(copied_run, tmp_path, monkeypatch):
     monkeypatch.setattr(explain, "explain_images", explained)
     files = 7 * [str(tmp_path / "photo.png")]
     assert main([f"--workdir={copied_run}", *files]) == 0
-    # No more than are shown are read.
+    # Only as many files are read as are shown.
     assert len(drawn) == explain.SHOWN_IMAGES == 6
     np.testing.assert_array_equal(drawn[0], photo)
 

@@ -40,7 +40,7 @@ def test_duplicates_are_counted_across_splits():
 
 
 def test_distances_are_measured_in_the_plane_that_is_drawn():
-    # Two classes far apart in two far groups each: the plane brings groups nearer.
+    # The two classes lie far apart, and t-SNE moves them closer to each other.
     values = (
         RNG.integers(20, size=(24, 4, 4, 3))
         + np.repeat([0, 200], 12)[:, None, None, None]

@@ -76,7 +76,7 @@ def test_the_page_names_its_figures_and_shows_them_in_their_size(reported):
     shown = Page((reported / "report.html").read_text())
     widths = {image["alt"]: int(image["width"]) for image in shown.images}
     assert len(widths) == len(shown.images)
-    # 150 dots per inch, and 96 of a page's pixels.
+    # The file has 150 dots per inch, and a page has 96 pixels per inch.
     with Image.open(reported / "figures" / "training_curves.png") as figure:
         assert widths["Training curves of tiny"] == round(figure.width / 150 * 96)
     assert "Confusion matrix (test)" in widths

@@ -79,7 +79,7 @@ def test_value_operation_is_pillows(images, name):
 
 @pytest.mark.slow
 def test_autocontrast_of_every_range_of_values():
-    """All 32,640 pairs of darkest and brightest value, each with all between."""
+    """The images have all 32,640 pairs of darkest and brightest value."""
     low, high = np.triu_indices(256, 1)
     rows = np.clip(np.arange(256)[None], low[:, None], high[:, None]).astype(np.uint8)
     images = rows.reshape(-1, 3, 256).transpose(0, 2, 1)[:, None]
@@ -91,7 +91,7 @@ def test_autocontrast_of_every_range_of_values():
 
 
 def test_blend_of_every_pair_of_values():
-    """Compiled, where a fused multiply-add would change 1 pair in 1,000."""
+    """The blend is compiled: a fused multiply-add would change 1 pair in 1,000."""
     first, second = np.indices((256, 256), np.uint8)
     blend = jax.jit(lambda a, b, x: color.blend(a.astype(int), b, factor=x))
     for factor in FACTORS:

@@ -23,7 +23,7 @@ def keys(count, seed=0):
 
 
 def over_keys(operation, count, image):
-    """What `count` keys make of one image."""
+    """The results of one image with `count` keys."""
     return np.asarray(jax.jit(jax.vmap(operation, (0, None)))(keys(count), image))
 
 
@@ -75,7 +75,7 @@ def test_resized_crop_of_the_whole_changes_nothing():
 
 
 def test_resized_crop_draws_areas_ratios_and_places():
-    """Linear ramps show the part: their slope is its size, their middle its place."""
+    """Linear ramps show the size of a crop by their slope, and its place."""
     y, x = np.indices((64, 64))
     image = np.stack([4 * y, 4 * x, 0 * x], -1).astype(np.uint8)
     crop = functools.partial(geometry.random_resized_crop, min_area=0.3)
@@ -91,7 +91,7 @@ def test_resized_crop_draws_areas_ratios_and_places():
     # Below 3/4 every ratio fits, so that there the area is uniform as drawn.
     small = (area[area < 0.75] - 0.3) / 0.45
     assert stats.kstest(small, "uniform").statistic < 0.06
-    # The middle lies between half the part's size and the image's less that.
+    # The middle keeps a distance of half the crop from the edges of the image.
     free = height < 60
     middle = (found[free, 31, 32, 0] + found[free, 32, 32, 0]) / 8 + 0.5
     place = (middle - height[free] / 2) / (64 - height[free])

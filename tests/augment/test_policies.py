@@ -26,7 +26,7 @@ SIGNED = {
 
 @pytest.fixture(scope="module")
 def image():
-    """A bright disc on a tinted ramp: no operation leaves it as it is."""
+    """A bright disc on a tinted ramp, which every operation changes."""
     y, x = np.indices((32, 32))
     disc = 60 * ((x - 12) ** 2 + (y - 18) ** 2 < 80)
     noise = np.random.default_rng(0).integers(20, size=(32, 32))
@@ -128,7 +128,7 @@ def test_autoaugment(image):
 
 
 def test_autoaugment_table_adds_up():
-    """To the sums of torchvision's table, which a slip of the pen would change."""
+    """The sums are those of torchvision's table; a typing error would change them."""
     steps = [step for pair in policies.AUTOAUGMENT_CIFAR10 for step in pair]
     assert len(steps) == 50
     assert sum(p for _, p, _ in steps) == pytest.approx(26.5)
@@ -136,7 +136,7 @@ def test_autoaugment_table_adds_up():
 
 
 def test_magnitudes_are_torchs():
-    """As torch 2.13's linspace has them, where NumPy's rounds differently."""
+    """The values are those of torch 2.13's linspace; NumPy's rounds differently."""
     space = policies.magnitudes(
         31, shear=0.3, translate_x=32, translate_y=150 / 331 * 32, rotate=135,
         enhance=0.9, posterize=6,

@@ -95,7 +95,7 @@ def test_changed_files_are_decoded_again(folder, cache):
 
 
 def test_folders_that_look_alike_have_entries_of_their_own(tmp_path, cache):
-    """Uncompressed files of one size and one time, as from a reproducible archive."""
+    """All files have the same size and time, as from a reproducible archive."""
     for split, level in (("train", 10), ("test", 200)):
         for name in ("blue", "red"):
             file = tmp_path / "images" / split / name / "0.bmp"

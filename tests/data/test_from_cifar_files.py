@@ -44,7 +44,7 @@ def test_cifar10_equals_plain_unpickling(cifar10, cifar10_dir):
         "test": 10_000,
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy's, about files this old.
+        warnings.simplefilter("ignore")  # A warning of NumPy about files this old.
         batches = {
             split: pickle.loads((cifar10_dir / file).read_bytes(), encoding="latin1")
             for split, file in (("train", "data_batch_5"), ("test", "test_batch"))
@@ -58,7 +58,7 @@ def test_cifar10_equals_plain_unpickling(cifar10, cifar10_dir):
 
 
 def measured(train, config_data):
-    config_data.source = "folder"  # No table for it: computed from the pixels.
+    config_data.source = "folder"  # Statistics of folders are computed.
     return normalization(config_data, train)
 
 
@@ -233,7 +233,7 @@ def test_flipped_byte_in_an_archive(small, tmp_path):
 
 
 def test_hostile_members_are_passed_over(small, tmp_path, monkeypatch):
-    """Only the named files are read, and nothing is written, whatever else there is."""
+    """Only files with the official names are read, and nothing is written."""
     folder, rows = small
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(61_460))
@@ -247,7 +247,8 @@ def test_hostile_members_are_passed_over(small, tmp_path, monkeypatch):
             member.size = 4
             archive.addfile(member, io.BytesIO(b"evil"))
         archive.add(folder, folder.name)
-        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):  # Named as a wanted file.
+        # Links that have the name of an official file.
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
             member = tarfile.TarInfo(f"{folder.name}/data_batch_1.bin")
             member.type, member.linkname = kind, str(secret)
             archive.addfile(member)

@@ -12,7 +12,8 @@ def test_jpeg_and_exif_orientation(tmp_path):
     image = Image.new("RGB", (8, 4), "white")
     image.paste("black", (0, 0, 4, 4))  # The left half.
     exif = Image.Exif()
-    exif[0x0112] = 6  # To be turned clockwise by a quarter: left becomes top.
+    # Viewers turn the image clockwise by a quarter, so that left becomes top.
+    exif[0x0112] = 6
     image.save(tmp_path / "turned.jpg", quality=95, exif=exif)
     array, mode = read_image(tmp_path / "turned.jpg")
     assert mode == "RGB" and array.shape == (8, 4, 3)

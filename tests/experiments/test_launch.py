@@ -1,4 +1,4 @@
-"""Runs as processes: interrupted, resumed, failed, skipped, packed; all for real."""
+"""Real processes are interrupted, resumed, skipped and packed, and one fails."""
 
 import json
 import math
@@ -42,7 +42,7 @@ def has_begun(jobs, job):
 
 
 def interrupt_when_training(jobs, job):
-    """SIGTERM to this process once the run is on its way."""
+    """Sends SIGTERM to this process once the run has begun to train."""
     wait_until(lambda: has_begun(jobs, job))
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -142,7 +142,7 @@ def test_several_processes_share_the_memory(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the children")
 def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):
-    """The run saves; packed, and unpacked elsewhere, it goes on from there."""
+    """The run saves its state, is packed, and resumes where it is unpacked."""
     jobs = Jobs(tmp_path / "here")
     job = Job("fine", DIGITS, SETTINGS | {"checkpoint_every": "10 steps"})
     code = (
@@ -181,7 +181,7 @@ def test_scores_of_a_run_that_was_interrupted_do_not_finish_it(finished, tmp_pat
     results = jobs.folder(job).read("results")
     other = Jobs(tmp_path)
     other.folder(job).create()
-    # What `evaluate` writes.
+    # `evaluate` writes these scores.
     other.folder(job).write("results", {"test": results["test"]})
     assert not other.is_finished(job) and jobs.is_finished(job)
 

@@ -16,11 +16,11 @@ def test_overlays(tmp_path):
     grid = np.array(panels).reshape(2, 3)
     assert [axes.get_title() for axes in grid[1]] == ["dog", "last block", "rollout"]
     picture, heat = grid[1, 2].images
-    # In grey, so that all colour is the map's.
+    # The image is grey, so that all colours belong to the map.
     np.testing.assert_allclose(picture.get_array(), IMAGES[1].mean(axis=2), atol=0.5)
     np.testing.assert_array_equal(grid[1, 0].images[0].get_array(), IMAGES[1])
     np.testing.assert_array_equal(heat.get_array(), maps["rollout"][1])
-    # The coarse map covers the whole image, and lets it be seen.
+    # The coarse map covers the whole image and is transparent.
     assert heat.get_extent() == list(picture.get_extent())
     assert 0 < heat.get_alpha() < 1
     assert heat.get_clim() == (0, maps["rollout"][1].max())

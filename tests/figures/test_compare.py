@@ -21,7 +21,7 @@ def test_training_curves(tmp_path):
     assert {axes.get_xlabel() for axes in figure.axes} == {"epoch"}
     legend = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
     assert legend == ["vit", "resnet"]
-    # A run looks the same everywhere, and a single evaluation is seen.
+    # A run has the same style in every panel, and a single evaluation is visible.
     for a, b in zip(loss.lines, accuracy.lines, strict=True):
         assert a.get_color() == b.get_color()
         assert a.get_linestyle() == b.get_linestyle()

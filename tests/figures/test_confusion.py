@@ -13,7 +13,7 @@ def test_confusion_matrix(tmp_path):
     figure = confusion.confusion_matrix(MATRIX, NAMES)
     axes = figure.axes[0]
     texts = {t.get_position()[::-1]: t.get_text() for t in axes.texts}
-    # The count above its fraction of the row; nothing in cells of 0.
+    # The count stands above its fraction of the row, and cells of 0 are empty.
     assert texts == {
         (0, 0): "8\n80.0%",
         (0, 1): "2\n20.0%",
@@ -22,7 +22,7 @@ def test_confusion_matrix(tmp_path):
         (1, 2): "1\n10.0%",
         (2, 2): "30\n100.0%",
     }
-    # Colour: shares of each row, on one scale for all figures.
+    # Colours show fractions of each row, on the same scale in all figures.
     np.testing.assert_allclose(
         axes.images[0].get_array(), [[80, 20, 0], [50, 40, 10], [0, 0, 100]]
     )

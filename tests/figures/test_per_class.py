@@ -22,7 +22,7 @@ def test_accuracy_bands():
         orange,
         red,
     ]
-    # The bands differ without colour too.
+    # Patterns tell the bands apart in print without colour.
     assert [bar.get_hatch() for bar in bars] == ["", "//", "//", "xx"]
     texts = [text.get_text() for text in axes.texts]
     assert texts == ["90.0", "90.0", "80.0", "80.0", "none"]
@@ -38,13 +38,13 @@ def test_grouped_bars():
     first, second = axes.containers[:2]
     np.testing.assert_allclose([bar.get_height() for bar in first], 100 * test)
     np.testing.assert_allclose([bar.get_height() for bar in second], 100 * subset)
-    # Side by side, both over the tick of their class.
+    # The bars stand side by side over the tick of their class.
     for index, (left, right) in enumerate(zip(first, second, strict=True)):
         assert left.get_x() + left.get_width() == pytest.approx(index)
         assert right.get_x() == pytest.approx(index)
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert legend == ["test", "subset_test"]
-    # Told apart on a printer without colour, too.
+    # Patterns tell the bars apart in print without colour.
     assert len({bars[0].get_hatch() for bars in axes.containers}) == 2
 
 

@@ -36,7 +36,7 @@ def test_every_parameter_is_in_one_part(name, settings):
     block = "block0" if "block0" in params else "stage2_block1"
     opened = sum(part.num_params for part in flat(described.block))
     assert opened == models.count_params(params[block])
-    # What enters the block is what reaches the part that it belongs to.
+    # The input of the block is the output of the part before it.
     assert described.block_input == described.parts[described.opened - 1].output
     assert described.block[-1].output == described.parts[described.opened].output
 

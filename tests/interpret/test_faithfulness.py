@@ -36,7 +36,7 @@ def test_curves_tell_a_good_map_from_a_bad_one():
 
     maps = {"good": good, "bad": -good, "coarse": np.ones((2, 1, 1))}
     curves, scores = faithfulness.compare(predict, images, maps, *arguments)
-    # One cell covers everything: its control is that cell, too, and not one of four.
+    # One cell covers everything, so that its random control has one cell as well.
     assert list(curves) == [*maps, "random, 2 × 2", "random, 1 × 1"] == list(scores)
     assert scores["coarse"]["deletion_minus_random"] == 0
     chance = scores["random, 2 × 2"]["deletion"]
@@ -53,7 +53,7 @@ def test_standard_errors_by_hand():
     by_chance = faithfulness.Curves(share, areas + 0.25, 2 * areas)
     scores = faithfulness.describe(found, by_chance)
     assert scores["deletion"] == pytest.approx(0.3)
-    # Squares 0.04, 0.01 and 0.09 over n - 1 = 2; the root; over the root of 3.
+    # The squared deviations are 0.04, 0.01 and 0.09: std / sqrt(3) with n - 1 = 2.
     assert scores["deletion_error"] == pytest.approx((0.14 / 2 / 3) ** 0.5)
     assert scores["insertion_error"] == pytest.approx(2 * scores["deletion_error"])
     assert scores["deletion_minus_random"] == pytest.approx(-0.25)

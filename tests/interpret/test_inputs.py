@@ -23,14 +23,15 @@ def test_a_photo_is_drawn_upright_in_its_own_size(pictures, tmp_path):
     photo = inputs.read_photo(pictures / "b.jpg")
     np.testing.assert_array_equal(photo, np.asarray(Image.open(pictures / "b.jpg")))
     exif = Image.Exif()
-    exif[0x0112] = 6  # To be turned clockwise by a quarter: left becomes top.
+    # Viewers turn the image clockwise by a quarter, so that left becomes top.
+    exif[0x0112] = 6
     image = Image.new("RGB", (3200, 16))
     image.paste("white", (0, 0, 1600, 16))
     image.save(tmp_path / "turned.png", exif=exif)
     photo = inputs.read_photo(tmp_path / "turned.png")
     assert photo.shape == (1200, 6, 3)
     assert photo[:590].min() > 250 and photo[610:].max() < 5
-    # What the model takes is the same photo, squeezed.
+    # The input of the model is the same photo in other proportions.
     _, (squeezed,) = inputs.read_images([tmp_path / "turned.png"], (8, 8, 3))
     assert squeezed[:3].min() > 250 and squeezed[5:].max() < 5
 

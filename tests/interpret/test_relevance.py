@@ -22,7 +22,7 @@ def test_relevance_by_hand():
 
 @pytest.mark.slow
 def test_gradients_by_attention_agree_with_the_chain_rule():
-    """Through a parameter that acts on the attention weights alone."""
+    """The temperature is a parameter that acts on the attention weights alone."""
     run = make_run(depth=1, local_attention=True)
     images = run.normalize(IMAGES)
 

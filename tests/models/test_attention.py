@@ -28,7 +28,7 @@ def attention_with(tokens, **settings):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 @pytest.mark.parametrize("implementation", ["xla", "cudnn"])
 def test_implementations_of_attention_agree(implementation, dtype):
-    """Away from GPUs "cudnn" is "xla"; on one, it is what is tested here."""
+    """On a GPU "cudnn" is tested; elsewhere it is computed by "xla"."""
     settings = {"num_heads": 4, "dtype": dtype, "qk_norm": True}
     layers = [
         SelfAttention(BlockSettings(**settings, attention_implementation=name))
@@ -53,7 +53,7 @@ def test_implementations_of_attention_agree(implementation, dtype):
         assert np.abs(a - b).max() <= tolerance * np.abs(a).max()
 
     jax.tree.map(assert_close, *results)
-    # Whoever asks for the weights gets them, and the same logits.
+    # With intermediates, the weights are given and the output is the same.
     out, state = layers[1].apply(
         {"params": params}, tokens, train=False, mutable=["intermediates"]
     )
@@ -83,7 +83,7 @@ def test_local_attention_masks_itself_and_learns_a_temperature():
     np.testing.assert_array_equal(np.diagonal(warm, axis1=2, axis2=3), 0)
     np.testing.assert_allclose(warm.sum(-1), 1, rtol=1e-5)
 
-    # A factor of 0 leaves no preference; only its own head feels it.
+    # A factor of 0 gives equal weights in its own head and changes no other head.
     flat = weights({"params": params | {"inverse_temperature": jnp.array([0.0, 0.5])}})
     for image_weights in flat[:, 0]:
         np.testing.assert_allclose(image_weights, (1 - np.eye(6)) / 5, rtol=1e-6)
@@ -123,7 +123,7 @@ def test_mimetic_products():
             query, key = qkv[:, 0, head], qkv[:, 1, head]
             product = np.asarray(query @ key.T)
             assert np.linalg.matrix_rank(product, tol=1e-3) == head_width
-            # Evenly split: both factors have the same singular values.
+            # Both factors have the same singular values.
             np.testing.assert_allclose(
                 *(np.linalg.norm(x, axis=0) for x in (query, key)), rtol=1e-4
             )
@@ -134,7 +134,7 @@ def test_mimetic_products():
                 assert fraction == pytest.approx(1, abs=0.1)
                 assert off_diagonal.std() == pytest.approx(0.7 * width**-0.5, rel=0.05)
             else:
-                # The rank keeps the largest singular values, so more than 1 / heads.
+                # The factors keep the largest singular values: more than 1 / heads.
                 assert 1 / num_heads < fraction < 1
 
 
@@ -153,5 +153,6 @@ def test_default_init_is_a_normal_of_std_002():
     layer = SelfAttention(BlockSettings(num_heads=2))
     params = layer.init(jax.random.key(0), jnp.zeros((1, 1, 96)), train=False)["params"]
     kernel = np.asarray(params["qkv"]["kernel"])
-    assert np.abs(kernel).max() > 0.06  # Nothing is cut, see `initializers`.
+    # The normal is not truncated, see `initializers`.
+    assert np.abs(kernel).max() > 0.06
     assert kernel.std() == pytest.approx(0.02, rel=0.02)

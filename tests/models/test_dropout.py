@@ -66,7 +66,7 @@ def test_every_dropout_acts_at_its_rate(dropouts):
         before, after = record[path]
         drawn = before != 0
         kept = drawn & (after != 0)
-        # Five standard deviations, of whole examples where those are dropped.
+        # Five standard deviations; stochastic depth draws once for each example.
         draws = len(before) if "branch_scale" in path else drawn.sum()
         tolerance = 5 * np.sqrt(rate * (1 - rate) / draws)
         assert 1 - kept.sum() / drawn.sum() == pytest.approx(rate, abs=tolerance), path
@@ -87,14 +87,14 @@ def test_stochastic_depth_drops_whole_examples(dropouts):
 
 
 def test_mask_elements_are_independent_and_of_16_bits():
-    """Also those that share a 32-bit number, and at rates next to 0 and to 1."""
+    """Elements of one 32-bit number are independent, also at rates near 0 and 1."""
     key = jax.random.key(5)
     keep = np.asarray(random_mask(key, (40_000, 5), num_dropped=2**14))
     assert keep.shape == (40_000, 5)
     centred = keep - 0.75
     covariance = centred.T @ centred / len(keep)
     np.testing.assert_allclose(covariance, 0.1875 * np.eye(5), atol=5 * 0.25 / 200)
-    # One element in 2**16 each: seen, and seldom.
+    # One element in 2**16 is expected, so there are some and few.
     for num_dropped, of_one in ((1, False), (2**16 - 1, True)):
         rare = random_mask(key, (1000, 1000), num_dropped) == of_one
         assert 1 <= rare.sum() <= 40

@@ -24,7 +24,7 @@ def test_gelu_and_its_slope_are_exact(dtype, tolerance):
         (slopes, ndtr(exact) + exact * density),
     ]:
         assert ours.dtype == dtype
-        # In 16 bits the small values of negative numbers must be right as well.
+        # In 16 bits the small values of negative inputs must be exact as well.
         np.testing.assert_allclose(
             np.asarray(ours, np.float64), expected, rtol=tolerance, atol=1e-6
         )

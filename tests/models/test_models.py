@@ -14,11 +14,11 @@ from vit_jax import models
 from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError
 
-# Every parameter that is no weight matrix or convolution.
+# All parameters except weight matrices and convolutions.
 NOT_KERNELS = {
     "bias", "scale", "class_token", "positions", "registers", "inverse_temperature"
 }  # fmt: skip
-# Published by the studies the models come from, or the sums in the functions below.
+# Numbers that the studies of the models published, or sums of the functions below.
 PARAMETERS = {
     "vit": 5_362_762,
     "vit_ti": 5_362_762,

@@ -1,4 +1,4 @@
-"""Two real processes, two devices each, train one run and fail as one."""
+"""Two real processes with two devices each train one run and fail together."""
 
 import json
 import os
@@ -220,7 +220,7 @@ def test_a_process_that_ends_alone_ends_the_others(end, status):
 
 @pytest.mark.slow
 def test_jax_alone_ends_neither_for_a_failure_nor_for_a_second_signal():
-    """Why `distributed.leave` and `StopSignals` exist, as long as this passes."""
+    """While this passes, `distributed.leave` and `StopSignals` are needed."""
     with running(2, "-c", JAX_ALONE, "ADDRESS", "ID") as both:
         assert both[1].stdout.readline() == "leaving\n"
         time.sleep(8)  # longer than the others above need
@@ -239,7 +239,7 @@ def test_a_missing_process_is_named_by_the_command(tmp_path):
 
 @pytest.mark.slow
 def test_jax_alone_aborts_where_a_process_is_missing():
-    """Why the start-up barrier exists, as long as this passes."""
+    """While this passes, the start-up barrier is needed."""
     code = (
         "import jax, sys; jax.distributed.initialize(sys.argv[1], 2, 0, None, None, 1)"
     )

@@ -68,13 +68,13 @@ def test_a_pickle_with_code_is_refused_and_not_run(tmp_path, monkeypatch):
         (tensor_pickle((2, 3), (3, 1), length=7), "does not fit"),
         (tensor_pickle((2**30, 2**30), (0, 0)), "declares tensors of"),
         (tensor_pickle((2,), (1,), kind=b"ComplexFloatStorage"), "ComplexFloat"),
-        # Places in the memo up to a number that would take 34 GB.
+        # An index into the memo for which Python would allocate 34 GB.
         (b"\x80\x02}r\xff\xff\xff\xff.", "LONG_BINPUT (4294967295)"),
         (pickle.dumps({"a": 1}, protocol=4), "opcode FRAME"),
         (pickle.dumps({"epoch": 1}, protocol=2), "holds ['epoch']"),
         (pickle.dumps([1], protocol=2), "holds list"),
         (b"\x80\x02}", "damaged"),
-        # The attributes of a function that the pickle got are no way in.
+        # The pickle sets an attribute of a function.
         (
             b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n}X\x01\x00\x00\x00ak\x00sb.",
             "opcode",

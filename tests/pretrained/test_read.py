@@ -1,4 +1,4 @@
-"""Weights are read whatever their format, and nothing bad in a file gets through."""
+"""The format of a file is found, and damaged or foreign files are refused."""
 
 import struct
 
@@ -9,7 +9,7 @@ from vit_jax.pretrained import read_weights
 
 
 def test_a_header_of_any_size_is_told_from_other_formats(tmp_path):
-    """The first byte of the size may be that of a web page or of a zip."""
+    """The first byte may be that of a web page or of a zip, too."""
     for byte in b"<P":
         text = GOOD[8:][: int.from_bytes(GOOD[:8], "little")]
         text += b" " * ((byte - len(text)) % 256)

@@ -10,7 +10,7 @@ from vit_jax.models import ViT
 
 @pytest.mark.parametrize("num_before", [0, 1, 3])
 def test_positions_are_found_with_and_without_those_of_other_tokens(num_before):
-    """9, 10 and 12 positions are 3 x 3 patches each time."""
+    """9, 10 and 12 positions all mean 3 x 3 patches."""
     rng = np.random.default_rng(1)
     positions = rng.standard_normal((1, num_before + 9, 16)).astype(np.float32)
     registers = rng.standard_normal((1, 2, 16)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""What is written down of the software and hardware of a run."""
+"""The record of the software and hardware of a run."""
 
 import json
 import sys

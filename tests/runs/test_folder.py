@@ -28,7 +28,7 @@ def test_a_run_folder_explains_itself(tiny_run):
 def test_settings_that_only_change_the_display_may_change(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create()
-    folder.require_same(make_config({"seed": 1}), {})  # nothing there yet
+    folder.require_same(make_config({"seed": 1}), {})  # The folder is empty.
     folder.start(make_config({}), {"num_examples": 5})
     folder.require_same(make_config({"log_every": "1 epoch"}), {"num_examples": 5})
     with pytest.raises(UserError, match="seed: 0 -> 1"):

@@ -34,7 +34,7 @@ CONFIGS = sorted((pathlib.Path(__file__).parents[2] / "configs").glob("*.py"))
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_few_programs_are_compiled(path):
-    """Each size is one, and takes up to a minute on a GPU."""
+    """Each size needs a program, which takes up to a minute to compile on a GPU."""
     config = load_config_file(str(path))
     plan = make_plan(config, 45_000)
     sizes = {size for _, size in dispatch.plan_dispatches(plan, 0, 50)}

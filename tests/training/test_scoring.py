@@ -1,4 +1,4 @@
-"""Scores of a split: every example once, and what is said of each class."""
+"""Scores of a split count every example once, and describe each class."""
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ def test_confidence_is_in_the_scores_by_true_class():
     scored.logits[3] *= 0.5
     rows = scoring.describe_scores(*vars_of(scored))["per_class"]
     sure, less_sure = (1 / (1 + 2 * np.exp(-logit)) for logit in (5, 2.5))
-    # Three right ones of "a", of which one is less sure; "b" is never right.
+    # Three of "a" are right, one with a lower confidence; "b" is never right.
     assert rows["a"]["confidence_right"] == pytest.approx((2 * sure + less_sure) / 3)
     assert rows["a"]["confidence_wrong"] == pytest.approx(sure)
     assert rows["b & <c>"]["confidence_right"] is None

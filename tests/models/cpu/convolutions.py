@@ -16,9 +16,9 @@ def numpy_conv(x, kernel, stride):
 
 
 def assert_gradients_agree(convolve, x, kernel, stride, tolerance):
-    """That values and gradients are those of `jax.lax.conv_general_dilated`.
+    """Asserts that values and gradients are those of `lax.conv_general_dilated`.
 
-    Of two networks side by side, as in a sweep: everything has one more axis in front.
+    All arrays have a first axis of two networks, as in a sweep.
     """
     sides = [side // stride for side in x.shape[2:4]]
     shape = (*x.shape[:2], *sides, kernel.shape[-1])

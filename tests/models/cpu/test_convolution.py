@@ -17,7 +17,7 @@ from vit_jax.models.cpu.convolution import by_chunks, on_cpu
     [(1, np.float32, 1e-5), (2, np.float32, 1e-5), (1, jnp.bfloat16, 0.02)],
 )
 def test_gradients_by_chunks_are_the_gradients(stride, dtype, tolerance):
-    # Some chunks and a rest.
+    # The batch is several chunks and a smaller last one.
     x = jax.random.normal(jax.random.key(0), (2, 70, 6, 6, 3), dtype)
     kernel = jax.random.normal(jax.random.key(1), (2, 3, 3, 3, 4), dtype)
     assert_gradients_agree(by_chunks, x, kernel, stride, tolerance)
@@ -70,7 +70,7 @@ def test_a_single_cpu_takes_gradients_by_chunks(monkeypatch):
         jaxpr = jax.make_jaxpr(jax.grad(loss))(variables["params"])
         return str(jaxpr).count("conv_general_dilated[")
 
-    before = count_convolutions()  # With the eight devices of these tests.
+    before = count_convolutions()  # These tests have eight devices.
     monkeypatch.setattr(backend, "is_single_cpu", lambda: True)
     # The gradients of 6 kernels take a second and a third chunk, and there is the
     # gradient of the images, which nothing uses.

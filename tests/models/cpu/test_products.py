@@ -46,4 +46,5 @@ def test_no_activations_are_transposed_for_a_kernels_gradient():
         return "f32[7,2,3]" in text or "f32[5,2,3]" in text
 
     assert not transposed(flat_dot_general)
-    assert transposed(None)  # Else a dense layer needs no product of ours.
+    # Without the product of this project XLA transposes.
+    assert transposed(None)
