@@ -259,7 +259,7 @@ class Jobs:
         return self.folder(job).path / "error.txt"
 
     def pack(self, name: str) -> pathlib.Path:
-        """Writes OUT/NAME.tar.gz, see `experiments.launching.pack`; returns the path."""
+        """Writes OUT/NAME.tar.gz by `experiments.launching.pack`; returns its path."""
         folders = [RunFolder(path) for path in sorted((self.out / "runs").glob("*"))]
         return pack(self.out, name, [f for f in folders if not _is_finished(f)])
 

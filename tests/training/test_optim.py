@@ -78,12 +78,7 @@ def test_plateau_scale(losses, scale):
         ([0.5, 0.4, 0.5], 2, None, True),  # An equal accuracy is no improvement.
         ([0.5, 0.4, 0.6], 2, None, False),
         ([0.5, 0.9], 0, 0.9, True),
-        (
-            [0.9, 0.5],
-            0,
-            0.9,
-            True,
-        ),  # The best accuracy so far is compared with the target.
+        ([0.9, 0.5], 0, 0.9, True),  # The best so far reaches the target.
         ([0.5, math.nan, math.nan], 2, None, True),
     ],
 )
