@@ -1,7 +1,6 @@
 """Wall-clock times, and a description of the machine."""
 
 import os
-import pathlib
 import platform
 import resource
 import sys
@@ -15,6 +14,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from vit_jax.models import backend
+from vit_jax.runs.environment import cpu_model
 
 
 def seconds_of(run: Callable[[], Any]) -> float:
@@ -80,16 +80,6 @@ def peak_memory_bytes() -> int:
 def num_threads() -> int:
     """Number of CPUs that this process may use, as XLA does and PyTorch is told to."""
     return len(os.sched_getaffinity(0))
-
-
-def cpu_model() -> str:
-    """Name of the processor; '' where the system does not tell."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = (line.partition(":")[2] for line in lines if line.startswith("model name"))
-    return next(names, platform.processor()).strip()
 
 
 def describe_command() -> str:

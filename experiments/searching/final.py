@@ -14,7 +14,7 @@ from vit_jax.training.progress import say
 
 ALL_IMAGES = {"data.validation": 0, "data.select_on": "nothing"}
 # It only measures the speed, and a warm-up could be longer than it is.
-PROBE = {"num_epochs": 3, "schedule.warmup": "0 epochs"}
+PROBE = {"num_epochs": 3, "time_budget": None, "schedule.warmup": "0 epochs"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Search:
         """{run: its arm}, seed by seed, so that every arm is tried before any twice."""
         length, suffix = {}, ""
         if self.options.epochs:
-            length = {"num_epochs": self.options.epochs}
+            length = {"num_epochs": self.options.epochs, "time_budget": None}
             suffix = f"-{self.options.epochs:g}epochs"
         jobs = {}
         for seed in range(self.options.seeds):

@@ -19,6 +19,7 @@ def by_name(parts):
         ("vit_128x6_post_norm", {"depth": 2}),
         ("vit_192x12_patch_norm", {"depth": 2, "num_registers": 3}),
         ("cct_7", {"depth": 2}),
+        ("vit", {"depth": 1, "distillation_token": True, "num_registers": 1}),
         ("vit", {"depth": 1, "stem": "shifted_patch", "local_attention": True}),
         (
             "vit",
@@ -112,6 +113,16 @@ def test_settings_change_the_drawing():
     assert described.notes == ()
 
 
+def test_a_distillation_token_has_a_head():
+    described, _ = describe("vit", depth=1, distillation_token=True)
+    parts = by_name(described.parts)
+    assert parts["Distillation token"].output == "66 tokens × 192"
+    assert parts["Positions"].num_params == 66 * 192
+    assert parts["Class and distillation token"].output == "2 tokens × 192"
+    assert parts["Two heads"].lines == ("linear, 192 → 10 each", "their mean")
+    assert parts["Two heads"].num_params == 2 * 1_930
+
+
 def test_a_convolutional_stem_layer_by_layer():
     stem = {"depth": 1, "stem": "conv", "stem_channels": (64,), "patch_size": 2}
     described, _ = describe("vit", **stem, stem_downsampling="stride")
@@ -124,4 +135,11 @@ def test_a_convolutional_stem_layer_by_layer():
         ("3 × 3 convolution", "32 × 32 × 64"),
         ("3 × 3 convolution", "32 × 32 × 192"),
         ("3 × 3 max pooling", "16 × 16 × 192"),
+    ]
+    normalised = {"stem_norm": "batch", "stem_downsampling": "avg_pool"}
+    described, _ = describe("vit", **(stem | normalised))
+    assert [(p.name, p.lines, p.output) for p in described.parts[1:4]] == [
+        ("3 × 3 convolution", ("3 → 64 channels", "BatchNorm, ReLU"), "32 × 32 × 64"),
+        ("2 × 2 average pooling", ("stride 2",), "16 × 16 × 64"),
+        ("1 × 1 convolution", ("64 → 192 channels",), "16 × 16 × 192"),
     ]

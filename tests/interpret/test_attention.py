@@ -34,6 +34,11 @@ def test_maps_start_from_what_the_head_sees():
     expected = seen.weights[..., :4, :4].mean(axis=-2).reshape(3, 2, 2, 2, 2)
     np.testing.assert_allclose(seen.maps(), expected, rtol=1e-5)
 
+    seen = attention.read_attention(make_run(distillation_token=True), IMAGES)
+    assert seen.weights.shape == (3, 2, 2, 6, 6) and seen.patches == slice(2, 6)
+    expected = seen.weights[..., :2, 2:].mean(axis=-2).reshape(3, 2, 2, 2, 2)
+    np.testing.assert_allclose(seen.maps(), expected, rtol=1e-5)
+
     run = make_run(pooling="sequence", final_norm=False)
     seen = attention.read_attention(run, IMAGES)
     np.testing.assert_allclose(seen.readout.sum(axis=1), 1, rtol=1e-5)

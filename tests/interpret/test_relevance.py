@@ -7,6 +7,7 @@ import pytest
 
 from tests.interpret.untrained import CLASSES, IMAGES, make_run
 from vit_jax.interpret import attention, relevance
+from vit_jax.interpret import weights as model_weights
 
 
 def test_relevance_by_hand():
@@ -58,3 +59,18 @@ def test_relevance_maps_need_no_class_token():
         seen = attention.read_attention(run, IMAGES)
         maps = relevance.relevance_maps(run, IMAGES, CLASSES, seen)
         assert maps.shape == (3, 2, 2) and maps.min() >= -1e-6 and maps.max() > 0
+
+
+@pytest.mark.slow
+def test_a_normalised_stem_is_explained_like_any_other():
+    run = make_run(
+        stem="conv", stem_channels=(8, 8), stem_norm="batch", pooling="mean",
+        stem_downsampling="avg_pool",
+    )  # fmt: skip
+    seen = attention.read_attention(run, IMAGES)
+    maps = relevance.relevance_maps(run, IMAGES, CLASSES, seen)
+    assert maps.shape == (3, 2, 2) and maps.max() > 0
+    # BatchNorm's running statistics are used: an image's map is its own.
+    alone = attention.read_attention(run, IMAGES[:1])
+    np.testing.assert_allclose(alone.weights, seen.weights[:1], rtol=1e-4, atol=1e-6)
+    assert model_weights.stem_filters(run).shape[:3] == (3, 3, 3)

@@ -144,6 +144,9 @@ def test_every_model_setting_of_the_config_is_a_field():
         ({"name": "vit", "width": 90, "position_embedding": "sinusoidal_2d"},
          ["width is 90", "by 4", "92"]),
         ({"name": "vit", "stem_channels": (64,)}, ["stem_channels", "stem=conv"]),
+        ({"name": "cct_7", "distillation_token": True}, ["distillation", "=cls"]),
+        ({"name": "vit", "stem": "conv", "stem_norm": "batch", "stem_channels": (8,)},
+         ["patch_size is 4", "work: 1, 2."]),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused(settings, words):

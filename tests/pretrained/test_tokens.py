@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from flax import traverse_util
 
 from tests.pretrained.loading import OURS, SIZES, TIMM, load, make, refusal
 from tests.pretrained.weight_files import google_tensors
 from vit_jax.models import ViT
+from vit_jax.pretrained import implied_settings, weights_from_params
 
 
 @pytest.mark.parametrize("num_before", [0, 1, 3])
@@ -39,6 +41,47 @@ def test_a_distillation_token_becomes_a_register():
     assert "head_dist.bias" in report.dropped
     _, report = load(tensors)
     assert "dist_token" in report.dropped
+
+
+def test_a_distillation_token_and_its_head_are_taken_where_the_model_has_them():
+    rng = np.random.default_rng(2)
+    tensors = TIMM | {
+        "dist_token": rng.standard_normal((1, 1, 16)).astype(np.float32),
+        "pos_embed": rng.standard_normal((1, 11, 16)).astype(np.float32),
+        "head_dist.weight": rng.standard_normal((5, 16)).astype(np.float32),
+        "head_dist.bias": rng.standard_normal(5).astype(np.float32),
+    }
+    settings = implied_settings(make(tensors))
+    assert settings["distillation_token"] and settings["num_registers"] == 0
+    model = ViT(5, **SIZES, distillation_token=True)
+    params, report = load(tensors, model=model)
+    assert not report.new and not report.dropped
+    np.testing.assert_array_equal(params["positions"], tensors["pos_embed"])
+    np.testing.assert_array_equal(params["distillation_token"], tensors["dist_token"])
+    kernel = tensors["head_dist.weight"].T
+    np.testing.assert_array_equal(params["distillation_head/kernel"], kernel)
+    # Our own parameters are read back, with registers behind the patches.
+    tree = traverse_util.unflatten_dict(params, sep="/")
+    tree["registers"] = np.ones((1, 3, 16), np.float32)
+    own = weights_from_params(tree, "run", "0" * 64, (3, 3))
+    again, _ = load(own, model=model.clone(num_registers=3))
+    for name, array in traverse_util.flatten_dict(tree, sep="/").items():
+        np.testing.assert_array_equal(again[name], array, err_msg=name)
+
+    params, report = load(tensors, model=model, head="zero")
+    assert not any(np.any(params[f"{x}/bias"]) for x in ("head", "distillation_head"))
+    assert {"head_dist.weight", "head_dist.bias"} <= report.dropped.keys()
+
+
+@pytest.mark.slow
+def test_a_vit_that_had_no_distillation_token_gets_a_new_one():
+    model = ViT(5, **SIZES, distillation_token=True)
+    assert "lacks distillation_token" in refusal(TIMM, model=model, head="zero")
+    params, report = load(TIMM, model=model, head="zero", allow=("distillation_token",))
+    assert "distillation_token" in report.new
+    assert np.any(params["distillation_token"])
+    np.testing.assert_array_equal(params["positions"][:, 1], 0)
+    np.testing.assert_array_equal(params["positions"][:, 2:], OURS["positions"][:, 1:])
 
 
 def test_positions_are_resized_to_any_grid():

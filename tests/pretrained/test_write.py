@@ -12,7 +12,10 @@ from vit_jax.pretrained import read_weights, save_timm
 
 
 def test_models_that_timm_lacks_are_not_written(tmp_path):
-    for changes in ({"stem": "conv"}, {"pooling": "sequence"}, {"qk_norm": True}):
+    for changes in (
+        {"stem": "conv"}, {"pooling": "sequence"}, {"qk_norm": True},
+        {"distillation_token": True, "num_registers": 1},
+    ):  # fmt: skip
         with pytest.raises(UserError, match="timm has no ViT"):
             save_timm(tmp_path / "x", ViT(5, **SIZES, **changes), {}, SHAPE)
 
