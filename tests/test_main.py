@@ -1,17 +1,12 @@
 """The training command: runs, and the messages for mistakes."""
 
-import fcntl
 import json
-import os
 import struct
 import subprocess
 import sys
-import termios
 
 import pytest
 from tensorboardX.proto import event_pb2
-
-from vit_jax.training.progress import Progress
 
 SMALL = [
     "--config.num_steps=4", "--config.model.depth=1", "--config.model.width=16",
@@ -67,7 +62,7 @@ def test_help_is_short_and_helpfull_lists_the_keys():
 def test_the_keys_are_listed_and_a_closed_pipe_is_no_error():
     result = run_main("--list_keys")
     assert result.returncode == 0 and "optim.learning_rate = 0.001" in result.stdout
-    # `| head -1`, for real.
+    # A real pipe, whose reader ends after one line.
     command = f"{sys.executable} -m vit_jax.main --list_keys | head -1"
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True
@@ -129,65 +124,3 @@ def test_a_closed_pipe_does_not_end_the_training(tmp_path):
     assert result.stdout.count("\n") == 1
     assert result.returncode == 0
     assert (tmp_path / "results.json").exists()
-
-
-def test_progress_shows_step_loss_speed_and_time_left(capsys):
-    progress = Progress(total_steps=10, first_step=4)
-    progress.update(5)
-    progress.metrics(
-        {"step": 5, "loss": 1.25, "accuracy": 0.5, "images_per_second": 1234.5}
-    )
-    progress.close()
-    line = capsys.readouterr().err
-    assert line.startswith("step 5/10: loss 1.2500, accuracy 50.0%, 1,23")
-    assert line.endswith("left\n")
-
-
-def test_a_bar_on_a_real_terminal():
-    code = (
-        "from vit_jax.training.progress import Progress\n"
-        "p = Progress(3)\n"
-        "p.update(3)\n"
-        "p.metrics(dict(step=3, loss=1, accuracy=.5, images_per_second=9))\n"
-        "p.line('epoch 1: fine')\n"
-        "p.close()\n"
-    )
-    controller, terminal = os.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=terminal, stdout=terminal, stderr=terminal
-    )
-    os.close(terminal)
-    shown = b""
-    while True:
-        try:
-            part = os.read(controller, 4096)
-        except OSError:  # Linux's end of a pseudo-terminal
-            break
-        if not part:
-            break
-        shown += part
-    os.close(controller)
-    assert process.wait(timeout=60) == 0
-    assert b"3/3" in shown and b"step/s" in shown and b"loss 1.0000" in shown
-    assert b"epoch 1: fine" in shown
-
-
-def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):
-    """A warning and an error are written to a pipe whose reader has ended."""
-    code = (
-        "import warnings\n"
-        "from vit_jax.parallel.commands import run_command\n"
-        "from vit_jax.errors import UserError\n"
-        "def main(arguments):\n"
-        "    warnings.warn('careful', stacklevel=1)\n"
-        "    raise UserError('wrong')\n"
-        "run_command(main)\n"
-    )
-    read, write = os.pipe()
-    os.close(read)
-    process = subprocess.run(
-        [sys.executable, "-c", code], stderr=write, stdout=subprocess.DEVNULL
-    )
-    os.close(write)
-    assert process.returncode == 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ml_collections import ConfigDict
 
-from vit_jax import data, models
+from vit_jax import augment, data, models
 from vit_jax.config import apply_overrides, check_config, load_config_file, make_config
 from vit_jax.errors import UserError
 from vit_jax.figures import architecture as architecture_figures

@@ -15,7 +15,7 @@ TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
 
 def history_series(
     records: Sequence[Mapping[str, Any]],
-) -> dict[str, Float[np.ndarray, "records"]]:
+) -> dict[str, Float[np.ndarray, " records"]]:
     """metrics.jsonl as the series that `figures.history.training_curves` draws.
 
     NaN where a record does not have the value.
