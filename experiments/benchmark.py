@@ -84,7 +84,7 @@ def measure_models(names: list[str], out: str | None) -> int:
         try:
             results.append(train_step.measure_apart(name, sys.argv[1:]))
         except subprocess.CalledProcessError as error:
-            # It has printed why.
+            # The process has printed the reason.
             print(f"{name} failed: exit status {error.returncode}", file=sys.stderr)
         else:
             write_result(out, name, results[-1])
@@ -94,7 +94,7 @@ def measure_models(names: list[str], out: str | None) -> int:
 
 
 def main() -> int:
-    """Measures, prints and writes what is asked for; 1 if a model failed."""
+    """Measures, prints and writes what the options ask for; 1 if a model failed."""
     options, overrides = parse_arguments()
     if options.result_file:
         result = train_step.measure(options, overrides)

@@ -63,11 +63,11 @@ class Row:
 
 ROWS = {
     "vit_192x9": Row("configs/vit_192x9.py", 86.39, "test"),
-    # How this one's epoch was chosen is not said; assumed as for its ViT.
+    # The study does not say how the epoch was chosen; its ViT suggests this.
     "vit_192x9_resnet18": Row("configs/vit_192x9.py:resnet18", 93.64, "test"),
     "vit_128x6": Row("configs/vit_128x6.py", 65.0, "nothing"),
     "vit_128x6_sinusoidal": Row("configs/vit_128x6.py:sinusoidal", 70.50, "nothing"),
-    # Not said either, but both name a best epoch.
+    # The study does not say it either, but names a best epoch of both.
     "vit_192x12": Row("configs/vit_192x12.py", 86.70, "test"),
     "vit_192x12_resnet18": Row("configs/vit_192x12.py:resnet18", 93.43, "test"),
     "vit_256x6_baseline": Row("configs/vit_256x6.py:baseline", 66.73, "nothing"),
@@ -97,7 +97,7 @@ def protocol_settings(row: Row, protocol: str) -> dict[str, Any]:
 def make_jobs(
     options: argparse.Namespace, shared: Mapping[str, Any]
 ) -> dict[Job, tuple[str, str]]:
-    """{run: (row, protocol)}, the most telling first: one seed of everything.
+    """{run: (row, protocol)}, in the order of training: first one seed of every row.
 
     `shared` are settings of every run.
     """
@@ -211,7 +211,7 @@ def _show_difference(points: float | None) -> str:
 
 
 def write_tables(jobs: Jobs, planned: Mapping[Job, tuple[str, str]]) -> None:
-    """table.md, table.csv, results.json of whatever is there."""
+    """Writes table.md, table.csv and results.json of the finished runs."""
     runs = [make_line(jobs, job, *place) for job, place in planned.items()]
     markdown, rows = make_table(runs)
     machines = sorted(

@@ -99,7 +99,7 @@ def _check(search: Search, arms: Sequence[Job]) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Trains arms or final runs, and writes the record anew."""
+    """Trains arms or final runs, and updates the record."""
     options, overrides = _parse(arguments)
     deadline = time.monotonic() + options.time_limit_seconds
     study = STUDIES[options.study]

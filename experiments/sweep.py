@@ -34,6 +34,7 @@ from vit_jax import data
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.config import apply_overrides, load_config_file, set_value
 from vit_jax.errors import UserError
+from vit_jax.models import backend
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.training.progress import say
 
@@ -69,7 +70,7 @@ def run_sweep(
         if not np.isfinite(metrics["loss"]).any():
             keep(history, seconds)
             raise UserError(
-                f"The training loss of every member is no number by step {step}; give "
+                f"The training loss of every member is not finite at step {step}; give "
                 "lower --learning_rates."
             )
         if step % plan.eval_every == 0 or step == plan.total_steps:
@@ -138,8 +139,7 @@ def main(arguments: Sequence[str]) -> None:
     members = [Member(rate, seed) for rate in rates for seed in seeds]
     splits = data.load(config.data)
     sweep = Sweep(config, splits, members, shared_order=options.shared_order)
-    on_cpu = jax.default_backend() == "cpu"
-    size = options.steps_per_dispatch or (1 if on_cpu else 20)
+    size = options.steps_per_dispatch or min(20, backend.max_steps_per_dispatch())
     options.out.parent.mkdir(parents=True, exist_ok=True)
 
     def keep(history: History, seconds: float) -> None:

@@ -2,12 +2,15 @@
 
 Tests that are marked `slow` run only with `--full`, or when they are named one by one.
 The folders of the tests mirror those of the code: `vit_jax/ROOM/MODULE.py` is tested in
-`tests/ROOM/test_MODULE.py`. No test uses a name of `vit_jax` that
-begins with an underscore.
+`tests/ROOM/test_MODULE.py`, and what several modules do together, such as resuming a
+run, in a file of its own. No test uses a name of `vit_jax` that begins with an
+underscore. `test_layering` checks both. A conftest.py imports `vit_jax` inside its
+functions, since the hook that checks types and shapes is installed after it is loaded.
 """
 
 import os
 import pathlib
+import shutil
 import tempfile
 
 import jax
@@ -23,7 +26,7 @@ _CACHE = os.environ.setdefault(
     os.path.join(tempfile.gettempdir(), f"vit_jax_tests_{os.getuid()}"),
 )
 pathlib.Path(_CACHE).mkdir(mode=0o700, exist_ok=True)
-# JAX runs what the cache holds, so nobody else may have put it there.
+# JAX runs the programs in the cache, so only this user may have written them.
 assert os.stat(_CACHE).st_uid == os.getuid(), f"{_CACHE} belongs to somebody else"
 jax.config.update("jax_compilation_cache_dir", _CACHE)
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
@@ -114,6 +117,43 @@ def tiny_run(tiny_config, tmp_path_factory):
 
     workdir = tmp_path_factory.mktemp("runs") / "tiny"
     return workdir, train_and_evaluate(tiny_config(), workdir)
+
+
+@pytest.fixture
+def copied_run(tiny_run, tmp_path):
+    """The folder of a copy of `tiny_run`, which the test may change."""
+    return shutil.copytree(tiny_run[0], tmp_path / "copy")
+
+
+@pytest.fixture(scope="module")
+def two_runs(tiny_run, tmp_path_factory):
+    """The tiny run, and a copy that calls itself another seed of the same config."""
+    from vit_jax.runs.folder import RunFolder
+
+    copy = shutil.copytree(tiny_run[0], tmp_path_factory.mktemp("two") / "again")
+    folder = RunFolder(copy)
+    folder.write("config", folder.read("config") | {"seed": 1})
+    results = folder.read("results")
+    results["test"]["generalization_gap"] = 0.25
+    results["num_trainable_params"] = 1000
+    folder.write("results", results)
+    return tiny_run[0], copy
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """A folder with a grey, an RGB and an RGBA picture, and a text beside them."""
+    from PIL import Image
+
+    folder = tmp_path_factory.mktemp("pictures")
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(256, size=(20, 30, 4), dtype=np.uint8)
+    Image.fromarray(pixels[..., 0]).save(folder / "a.png")
+    Image.fromarray(pixels[..., :3]).save(folder / "b.jpg")
+    (folder / "deeper").mkdir()
+    Image.fromarray(pixels).save(folder / "deeper" / "c.png")
+    (folder / "notes.txt").write_text("no image")
+    return folder
 
 
 def _copy_weights(variables, net):

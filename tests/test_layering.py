@@ -1,4 +1,7 @@
-"""Imports only point down, and JAX and TensorFlow are loaded where they are needed."""
+"""The order of the code: levels of imports, and a file of tests for each module.
+
+JAX and TensorFlow are loaded only where they are needed.
+"""
 
 import ast
 import pathlib
@@ -7,9 +10,10 @@ import sys
 
 import pytest
 
-PACKAGE = pathlib.Path(__file__).parents[1] / "vit_jax"
-# From the door down. What stands in a line imports from the lines below it, and a room
-# from itself; rooms of one line do not import each other.
+TESTS = pathlib.Path(__file__).parent
+PACKAGE = TESTS.parent / "vit_jax"
+# Commands are at the top. A room may import from itself and from the lines below its
+# own; rooms of one line do not import each other.
 LEVELS = [
     {"main", "evaluate", "predict", "explain", "compare", "explore"},
     {"analysis"},
@@ -52,6 +56,84 @@ def test_imports_point_down(name):
 def test_every_room_says_what_it_holds():
     for file in PACKAGE.glob("*/__init__.py"):
         assert "Imports" in (ast.get_docstring(ast.parse(file.read_text())) or ""), file
+
+
+def file_of_tests(module):
+    """Path below tests/ of the tests of a module, whose path is below vit_jax/."""
+    if module.name == "__init__.py":
+        return module.parent / f"test_{module.parent.name}.py"
+    return module.with_name(f"test_{module.name}")
+
+
+def test_every_module_has_tests_of_its_name():
+    """And so has every room whose `__init__` defines something."""
+    modules = [path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")]
+    assert len(modules) > 150
+    defines = (ast.FunctionDef, ast.ClassDef)
+    missing = []
+    for module in modules:
+        if module.name == "__init__.py":
+            tree = ast.parse((PACKAGE / module).read_text())
+            if module.parent.name == "" or not any(
+                isinstance(node, defines) for node in tree.body
+            ):
+                continue
+        path = TESTS / file_of_tests(module)
+        if not (path.exists() and "def test_" in path.read_text()):
+            missing.append(str(file_of_tests(module)))
+    assert not missing
+
+
+def is_private(name):
+    return name.startswith("_") and not name.startswith("__")
+
+
+def private_names(tree):
+    """Private names that a file of tests takes from elsewhere, by line.
+
+    These are imports, attributes of anything but `self` and modules of other packages,
+    and the texts with which monkeypatch and getattr name attributes.
+    """
+    others = {"self", "cls"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = (alias.asname or alias.name for alias in node.names)
+            others |= {name for name in names if not name.startswith("vit_jax")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.lineno, x.name) for x in node.names if is_private(x.name))
+        elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            if not (isinstance(node.value, ast.Name) and node.value.id in others):
+                yield node.lineno, node.attr
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func).split(".")[-1]
+            if called in ("setattr", "delattr", "getattr", "hasattr"):
+                for text in node.args:
+                    if isinstance(text, ast.Constant) and isinstance(text.value, str):
+                        name = text.value.split(".")[-1]
+                        if is_private(name):
+                            yield node.lineno, name
+
+
+def test_no_test_uses_a_private_name():
+    code = "import os\nfrom vit_jax import a\nfrom vit_jax.a import _b\n"
+    code += "os._exit(self._x)\na._c\na()._d\nm.setattr(a, '_e', 1)\na.__init__\n"
+    code += "m.setattr('vit_jax.a._f', 1)\n"
+    assert sorted(name for _, name in private_names(ast.parse(code))) == [
+        "_b",
+        "_c",
+        "_d",
+        "_e",
+        "_f",
+    ]
+    for path in TESTS.rglob("*.py"):
+        assert list(private_names(ast.parse(path.read_text()))) == [], path
+
+
+def test_the_linter_finds_nothing_such_as_an_undefined_name():
+    command = [sys.executable, "-m", "ruff", "check", "--no-cache", str(TESTS.parent)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout
 
 
 def run_python(code):

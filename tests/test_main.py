@@ -1,19 +1,15 @@
 """The training command: runs, and the messages for mistakes."""
 
-import fcntl
 import importlib.util
 import json
-import os
 import struct
 import subprocess
 import sys
-import termios
 
 import pytest
 from tensorboardX.proto import event_pb2
 
 from vit_jax.main import describe_results
-from vit_jax.training.progress import Progress
 
 SMALL = [
     "--config.num_steps=4", "--config.model.depth=1", "--config.model.width=16",
@@ -58,58 +54,6 @@ def test_overrides_may_precede_the_config_and_be_two_arguments(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_refused_config_leaves_no_folder(tmp_path):
-    result = run_main(
-        "--config=vit_digits",
-        "--config.model.patch_size=3",
-        f"--workdir={tmp_path}/run",
-    )
-    assert result.returncode == 1 and "patch_size is 3" in result.stderr
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_first_line_does_not_wait_for_jax(tmp_path):
-    result = run_main(
-        "--config=vit_digits", f"--workdir={tmp_path}/run",
-        prelude="import sys; sys.modules['jax'] = None",
-    )  # fmt: skip
-    assert "import of jax halted" in result.stderr
-    assert result.stdout == f"starting vit_digits in {tmp_path}/run ...\n"
-
-
-def test_the_result_has_an_interval_and_what_to_type_next():
-    results = {
-        "test": {"accuracy": 0.9, "num_examples": 100},
-        "best_step": 468,
-        "selected_on": "val",
-        "train_seconds": 33.25,
-    }
-    first, *_, report, explain, predict = describe_results(results, "r").splitlines()
-    assert first == (
-        "test accuracy 90.00% (95% interval 82.56% to 94.48%) on 100 images; "
-        "checkpoint of step 468, selected on the images held out; 33.2 s of training"
-    )
-    assert report == "  python -m vit_jax.evaluate --workdir=r --report"
-    for command in (report, explain, predict):
-        module = command.split()[2]
-        assert importlib.util.find_spec(module)
-    results["test"] = {"accuracy": None, "num_examples": 100, "per_class": {}}
-    assert describe_results(results, "r").startswith("test accuracy not known on 100")
-    results["test"] = {"accuracy": None, "num_examples": 100, "loss": 0.5}
-    assert "test reconstruction loss 0.5000 on 100" in describe_results(results, "r")
-    assert "--config.pretrained.path=r" in describe_results(results, "r")
-
-
-def test_the_keys_of_a_config_have_its_values_and_those_of_its_model():
-    found = run_main("--list_keys", "--config=vit_cifar", "--config.batch_size=64")
-    lines = found.stdout.splitlines()
-    assert "batch_size = 64  (default 128)" in lines
-    assert "model.depth = 7  (default None)" in lines
-    # The model's own value, which the config does not set.
-    assert "model.norm_eps = 1e-06  (default None)" in lines
-    assert "num_devices = 0" in lines
-
-
 def test_help_is_short_and_helpfull_lists_the_keys():
     result = run_main("--help")
     assert result.returncode == 0 and "--workdir" in result.stdout
@@ -121,7 +65,7 @@ def test_help_is_short_and_helpfull_lists_the_keys():
 def test_the_keys_are_listed_and_a_closed_pipe_is_no_error():
     result = run_main("--list_keys")
     assert result.returncode == 0 and "optim.learning_rate = 0.001" in result.stdout
-    # `| head -1`, for real.
+    # A real pipe, whose reader ends after one line.
     command = f"{sys.executable} -m vit_jax.main --list_keys | head -1"
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True
@@ -188,71 +132,53 @@ def test_a_closed_pipe_does_not_end_the_training(tmp_path):
     assert (tmp_path / "results.json").exists()
 
 
-def test_a_notebook_has_a_bar(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ipykernel", sys)
-    progress = Progress(total_steps=10)
-    progress.update(5)
-    progress.close()
-    assert "5/10" in capsys.readouterr().err
-
-
-def test_progress_shows_step_loss_speed_and_time_left(capsys):
-    progress = Progress(total_steps=10, first_step=4)
-    progress.update(5)
-    progress.metrics(
-        {"step": 5, "loss": 1.25, "accuracy": 0.5, "images_per_second": 1234.5}
+def test_a_refused_config_leaves_no_folder(tmp_path):
+    result = run_main(
+        "--config=vit_digits",
+        "--config.model.patch_size=3",
+        f"--workdir={tmp_path}/run",
     )
-    progress.close()
-    line = capsys.readouterr().err
-    assert line.startswith("step 5/10: loss 1.2500, accuracy 50.0%, 1,23")
-    assert line.endswith("left\n")
+    assert result.returncode == 1 and "patch_size is 3" in result.stderr
+    assert not (tmp_path / "run").exists()
 
 
-def test_a_bar_on_a_real_terminal():
-    code = (
-        "from vit_jax.training.progress import Progress\n"
-        "p = Progress(3)\n"
-        "p.update(3)\n"
-        "p.metrics(dict(step=3, loss=1, accuracy=.5, images_per_second=9))\n"
-        "p.line('epoch 1: fine')\n"
-        "p.close()\n"
-    )
-    controller, terminal = os.openpty()
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=terminal, stdout=terminal, stderr=terminal
-    )
-    os.close(terminal)
-    shown = b""
-    while True:
-        try:
-            part = os.read(controller, 4096)
-        except OSError:  # Linux's end of a pseudo-terminal
-            break
-        if not part:
-            break
-        shown += part
-    os.close(controller)
-    assert process.wait(timeout=60) == 0
-    assert b"3/3" in shown and b"step/s" in shown and b"loss 1.0000" in shown
-    assert b"epoch 1: fine" in shown
+def test_the_first_line_does_not_wait_for_jax(tmp_path):
+    result = run_main(
+        "--config=vit_digits", f"--workdir={tmp_path}/run",
+        prelude="import sys; sys.modules['jax'] = None",
+    )  # fmt: skip
+    assert "import of jax halted" in result.stderr
+    assert result.stdout == f"starting vit_digits in {tmp_path}/run ...\n"
 
 
-def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):
-    """A warning and an error are written to a pipe whose reader has ended."""
-    code = (
-        "import warnings\n"
-        "from vit_jax.parallel.commands import run_command\n"
-        "from vit_jax.errors import UserError\n"
-        "def main(arguments):\n"
-        "    warnings.warn('careful', stacklevel=1)\n"
-        "    raise UserError('wrong')\n"
-        "run_command(main)\n"
+def test_the_result_has_an_interval_and_what_to_type_next():
+    results = {
+        "test": {"accuracy": 0.9, "num_examples": 100},
+        "best_step": 468,
+        "selected_on": "val",
+        "train_seconds": 33.25,
+    }
+    first, *_, report, explain, predict = describe_results(results, "r").splitlines()
+    assert first == (
+        "test accuracy 90.00% (95% interval 82.56% to 94.48%) on 100 images; "
+        "checkpoint of step 468, selected on the images held out; 33.2 s of training"
     )
-    read, write = os.pipe()
-    os.close(read)
-    process = subprocess.run(
-        [sys.executable, "-c", code], stderr=write, stdout=subprocess.DEVNULL
-    )
-    os.close(write)
-    assert process.returncode == 1
+    assert report == "  python -m vit_jax.evaluate --workdir=r --report"
+    for command in (report, explain, predict):
+        module = command.split()[2]
+        assert importlib.util.find_spec(module)
+    results["test"] = {"accuracy": None, "num_examples": 100, "per_class": {}}
+    assert describe_results(results, "r").startswith("test accuracy not known on 100")
+    results["test"] = {"accuracy": None, "num_examples": 100, "loss": 0.5}
+    assert "test reconstruction loss 0.5000 on 100" in describe_results(results, "r")
+    assert "--config.pretrained.path=r" in describe_results(results, "r")
+
+
+def test_the_keys_of_a_config_have_its_values_and_those_of_its_model():
+    found = run_main("--list_keys", "--config=vit_cifar", "--config.batch_size=64")
+    lines = found.stdout.splitlines()
+    assert "batch_size = 64  (default 128)" in lines
+    assert "model.depth = 7  (default None)" in lines
+    # The model's own value, which the config does not set.
+    assert "model.norm_eps = 1e-06  (default None)" in lines
+    assert "num_devices = 0" in lines

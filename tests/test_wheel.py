@@ -1,4 +1,4 @@
-"""The wheel brings every file along, and works from any folder once it is installed."""
+"""The wheel has every file, and works from any folder once it is installed."""
 
 import importlib
 import importlib.metadata
@@ -68,7 +68,7 @@ def test_every_command_has_a_script(installed):
         assert script.name == f"vit-jax-{module}"
         assert (installed / "bin" / script.name).is_file()
         target, _, function = script.value.partition(":")
-        # Imported from this checkout, where it is the same.
+        # This checkout has the same file.
         module = importlib.import_module(target)
         assert getattr(module, function).args == (module.main,)
 

@@ -16,6 +16,7 @@ from flax import linen as nn
 from experiments.benchmarking import timing
 from experiments.benchmarking.jax_step import load_config
 from vit_jax import models
+from vit_jax.models import backend
 from vit_jax.models.attention import SelfAttention
 
 IMPLEMENTATIONS = ("plain", "xla", "cudnn")
@@ -32,8 +33,8 @@ def first_attention(model: nn.Module) -> tuple[SelfAttention, tuple[int, int]] |
             found.append((context.module.clone(parent=None), args[0].shape[1:]))
         return call(*args, **kwargs)
 
-    # Not `models.init_variables`, which is jitted: a trace that JAX has kept would call
-    # no method.
+    # `models.init_variables` is jitted, and calls no method where JAX has kept its
+    # trace.
     with nn.intercept_methods(note):
         jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *IMAGE_SHAPE)))
     return found[0] if found else None
@@ -138,5 +139,5 @@ def _measure_layer(
 
 
 def _has_cudnn(tokens: jax.Array) -> bool:
-    """Whether `SelfAttention` would not compute "cudnn" by "xla" here."""
-    return jax.default_backend() == "gpu" and jnp.dtype(tokens.dtype).itemsize == 2
+    """Whether `SelfAttention` computes "cudnn" on this machine, and not "xla"."""
+    return backend.platform() == "gpu" and jnp.dtype(tokens.dtype).itemsize == 2

@@ -23,7 +23,7 @@ from vit_jax.training.experiment import Experiment, make_experiment
 from vit_jax.training.input_pipeline import InputPipeline
 
 NUM_IMAGES = 50_000
-# Whose augmentation and optimizer a model is measured with; others: the defaults'.
+# The configs whose augmentation and optimizer a model has; others have the defaults.
 CONFIGS = {
     "vit_ti": "vit_192x12.py",
     "vit_192x9": "vit_192x9.py",
@@ -51,14 +51,14 @@ def load_config(model: str, batch_size: int, overrides: Sequence[str]) -> Config
 
 
 def without_augmentation(config: ConfigDict) -> ConfigDict:
-    """The same config, whose images are only normalised."""
+    """The same config with images that are only normalised."""
     config = config.copy_and_resolve_references()
     config.augment = make_config({"augment": {"crop": "none", "flip": "none"}}).augment
     return config
 
 
 def make_dataset() -> Dataset:
-    """As many images as CIFAR-10 trains on, and as large; random, which costs alike."""
+    """Random images, as many and as large as those that CIFAR-10 trains on."""
     rng = np.random.default_rng(0)
     images = rng.integers(256, size=(NUM_IMAGES, 32, 32, 3), dtype=np.uint8)
     labels = rng.integers(10, size=NUM_IMAGES, dtype=np.int32)

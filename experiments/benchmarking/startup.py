@@ -24,11 +24,11 @@ def seconds_to_first_step(workdir: pathlib.Path, cache: pathlib.Path) -> float:
     """Wall-clock time until the first step of a fresh run is logged.
 
     Raises:
-      RuntimeError: the training ended before.
+      RuntimeError: the training ended before its first step.
     """
     command = [sys.executable, "-m", "vit_jax.main", "--config=configs/vit_digits.py"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
-    # This one would take the place of the cache folder.
+    # JAX would prefer this variable to the cache folder.
     environment.pop("JAX_COMPILATION_CACHE_DIR", None)
     process = subprocess.Popen(
         [*command, f"--workdir={workdir}", "--config.log_every=1 steps"],

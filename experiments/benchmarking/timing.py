@@ -1,4 +1,4 @@
-"""Wall-clock times, and what they were measured on."""
+"""Wall-clock times, and a description of the machine."""
 
 import os
 import platform
@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
+from vit_jax.models import backend
 from vit_jax.runs.environment import cpu_model
 
 
@@ -57,8 +58,8 @@ def describe(values: Sequence[float]) -> dict[str, Any]:
 
 def measure_peak_flops(dtype: DTypeLike, repeats: int = 5) -> float:
     """FLOP/s of a large square matrix product on the device, the best of `repeats`."""
-    size = 1024 if jax.default_backend() == "cpu" else 8192
-    # Random, since some devices multiply ones faster.
+    size = 1024 if backend.platform() == "cpu" else 8192
+    # The numbers are random, since some devices multiply ones faster.
     matrix = jax.random.normal(jax.random.key(0), (size, size), dtype)
     multiply = jax.jit(lambda x: x @ x)
     multiply(matrix).block_until_ready()
@@ -77,7 +78,7 @@ def peak_memory_bytes() -> int:
 
 
 def num_threads() -> int:
-    """CPUs that this process may use: what XLA takes, and PyTorch is given."""
+    """Number of CPUs that this process may use, as XLA does and PyTorch is told to."""
     return len(os.sched_getaffinity(0))
 
 
@@ -96,7 +97,7 @@ def describe_machine() -> dict[str, Any]:
         except metadata.PackageNotFoundError:
             versions[package] = None
     return {
-        "platform": device.platform,
+        "platform": backend.platform(),
         "device": device.device_kind,
         "cpu": cpu_model(),
         "num_threads": num_threads(),

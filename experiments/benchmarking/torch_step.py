@@ -37,7 +37,7 @@ class TorchStep:
     """`steps_per_dispatch` train steps in one call.
 
     Attributes:
-      num_params: of the model; equal to the JAX model's, or making it fails.
+      num_params: of the model; raises if the JAX model has another number.
       mode: of torch.compile, or "eager", also where the compiler failed.
       warmup_seconds: of the first two calls, compilation included.
     """
@@ -60,7 +60,7 @@ class TorchStep:
         self.net = net.to(self.device).train()
         self.optimizer = make_optimizer(config.optim, self.net.parameters())
         pixels = torch.from_numpy(dataset.images).to(self.device)
-        # A view of NCHW whose bytes stay NHWC is what channels_last means.
+        # In channels_last the shape is NCHW and the bytes lie as NHWC.
         self._images = pixels.permute(0, 3, 1, 2)
         self._labels = torch.from_numpy(dataset.labels).long().to(self.device)
         self._mean, self._std = (

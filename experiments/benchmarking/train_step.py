@@ -26,18 +26,19 @@ from experiments.benchmarking.jax_step import (
     without_augmentation,
 )
 from vit_jax import models
+from vit_jax.models import backend
 from vit_jax.parallel.host_memory import keep_freed_memory
 
 
 def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, Any]:
     """Measures one model; returns the machine, sizes, and what `summarize` gives."""
-    # As `vit_jax.main` does; PyTorch, in the same process, gains by it as well.
+    # `vit_jax.main` does the same. PyTorch, in this process, becomes faster as well.
     kept = keep_freed_memory()
     machine = timing.describe_machine() | {"keeps_freed_memory": kept}
     config = load_config(arguments.models, arguments.batch_size, overrides)
     dataset = make_dataset()
-    num_steps = arguments.steps_per_dispatch or (
-        1 if jax.default_backend() == "cpu" else 50
+    num_steps = arguments.steps_per_dispatch or min(
+        50, backend.max_steps_per_dispatch()
     )
     augmented = JaxStep(config, dataset, num_steps)
     augmented()
@@ -49,7 +50,7 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
     shapes = jax.eval_shape(plain.experiment.init_state)
     num_params = models.count_params(shapes.params)
     macs = models.count_macs(model, dataset.images.shape[1:])
-    # Backward: as many products again for the inputs, and for the weights.
+    # The backward pass needs as many products for the inputs and for the weights.
     step_flops = 3 * 2 * macs * arguments.batch_size
     peak_flops = timing.measure_peak_flops(dtype)
     result = machine | {
@@ -85,7 +86,7 @@ def summarize(
     seconds: dict[str, list[float]],
     cpu_seconds: dict[str, list[float]],
 ) -> dict[str, Any]:
-    """What follows from the seconds a step took in each round.
+    """Statistics of the seconds that a step took in each round.
 
     Returns:
       step_seconds and step_cpu_seconds of each way; images_per_second, epoch_seconds

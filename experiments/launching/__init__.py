@@ -1,1 +1,1 @@
-"""Many training runs as processes, and what becomes of them."""
+"""Many training runs as processes: starting, stopping, packing and summaries."""

@@ -24,7 +24,8 @@ def main(launcher: str, *command: str) -> int:
     signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != int(launcher):  # it ended before that was asked for
+        # The launcher may have ended before the kernel was asked.
+        if os.getppid() != int(launcher):
             return 128 + signal.SIGTERM
     process, is_asked = subprocess.Popen(command), False
     while process.poll() is None:

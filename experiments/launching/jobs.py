@@ -37,11 +37,11 @@ from vit_jax.training.progress import say
 
 # A child saves between two steps, but cannot while it compiles.
 _GRACE_SECONDS = 60
-# What starting and compiling take: a run of less would save nothing.
+# Starting and compiling take this long: a shorter run would save nothing.
 _MIN_RUN_SECONDS = 60
 _POLL_SECONDS = 0.2
 _CHILD = [sys.executable, str(pathlib.Path(__file__).with_name("child.py"))]
-# 128 + signal. Minus signal: `child` itself, before it had a handler.
+# 128 + signal, or minus the signal where `child` had no handler yet.
 _ASKED_TO_STOP = (130, 143, -signal.SIGTERM)
 
 
@@ -79,6 +79,17 @@ class Job:
     def requested(self) -> dict[str, Any]:
         """Every setting by key, {"optim.learning_rate": 1e-3}, as JSON restores it."""
         return _by_key(self.load_config())
+
+
+def run_environment(parallel: int) -> dict[str, str]:
+    """The environment of a run beside which `parallel` - 1 others run.
+
+    They share the memory of the accelerator, unless the user has set their fraction.
+    """
+    defaults = {}
+    if parallel > 1:
+        defaults["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / parallel:.3f}"
+    return defaults | os.environ
 
 
 def _by_key(config: ConfigDict) -> dict[str, Any]:
@@ -129,7 +140,7 @@ class Jobs:
     def launch(
         self, jobs: Sequence[Job], *, deadline: float = math.inf, retry: bool = False
     ) -> list[Job]:
-        """Runs what is not finished, in order, and returns what is left at the end.
+        """Runs the unfinished jobs in order, and returns those that are left.
 
         Args:
           deadline: on the clock of `time.monotonic`. Runs are asked to save at that
@@ -167,7 +178,7 @@ class Jobs:
         return [j for j in jobs if not self.is_finished(j) and not self.error(j)]
 
     def _claim(self, job: Job) -> None:
-        """Makes the folder the job's, or makes sure that it is."""
+        """Writes the job into its folder, or checks that it is the folder's job."""
         requested = job.requested()
         folder = self.folder(job)
         if not folder.has("job"):
@@ -204,16 +215,10 @@ class Jobs:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env=self._environment(),
+                env=run_environment(self.parallel),
                 # Ctrl-C reaches this process alone, which asks each child once.
                 process_group=0,
             )
-
-    def _environment(self) -> dict[str, str]:
-        defaults = {}
-        if self.parallel > 1:
-            defaults["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / self.parallel:.3f}"
-        return defaults | os.environ
 
     def _collect(
         self,
@@ -245,7 +250,7 @@ class Jobs:
             try:
                 process.wait(max(0, limit - time.monotonic()))
             except subprocess.TimeoutExpired:
-                # With the training, which is in the same group.
+                # The signal reaches the training, too, which is in the same group.
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         self._collect(running, (*_ASKED_TO_STOP, -signal.SIGKILL))
@@ -254,7 +259,7 @@ class Jobs:
         return self.folder(job).path / "error.txt"
 
     def pack(self, name: str) -> pathlib.Path:
-        """OUT/NAME.tar.gz of what there is; see `experiments.launching.pack`."""
+        """Writes OUT/NAME.tar.gz by `experiments.launching.pack`; returns its path."""
         folders = [RunFolder(path) for path in sorted((self.out / "runs").glob("*"))]
         return pack(self.out, name, [f for f in folders if not _is_finished(f)])
 

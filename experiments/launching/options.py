@@ -15,7 +15,7 @@ from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.training.progress import say
 
-# Exit status when runs are left over: what `sysexits.h` calls a temporary failure.
+# Exit status when runs are left; `sysexits.h` calls it a temporary failure.
 LEFT_OVER = 75
 
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
         help="stop after that; allow 90 s more for saving and packing; "
         "0: only write the tables anew",
     )  # fmt: skip
-    parser.add_argument("--small", action="store_true", help="tiny runs, as a proof")
+    parser.add_argument("--small", action="store_true", help="tiny runs, as a test")
     parser.add_argument("--retry", action="store_true", help="failed runs as well")
     parser.add_argument("--dry_run", action="store_true", help="only show the commands")
 
@@ -70,7 +70,7 @@ def data_settings(folder: str | None) -> dict[str, Any]:
 
 
 def small_settings(config: str) -> dict[str, Any]:
-    """Settings with which a config trains on a CPU in seconds, as a proof."""
+    """Settings with which a config trains on a CPU in seconds, as a test."""
     is_resnet = load_config_file(config).model.name.startswith("resnet")
     model = {"model.width": 8}
     if not is_resnet:

@@ -1,4 +1,4 @@
-"""The archive in which results travel."""
+"""The archive with which results are moved to another machine."""
 
 import io
 import json
@@ -58,8 +58,8 @@ def pack_figures(out: pathlib.Path) -> pathlib.Path:
 
 
 def _to_resume(folder: RunFolder) -> list[pathlib.Path]:
-    """Folders of the newest and of the best checkpoint; the end has need of both."""
-    # Other names are of saves that were cut short.
+    """Folders of the newest and of the best checkpoint; a resumed run needs both."""
+    # Other names are those of unfinished saves.
     saved = {int(p.name): p for p in folder.checkpoints.glob("*") if p.name.isdecimal()}
     evaluations = [r for r in folder.read_metrics() if r["split"] == "val"]
     best = max(

@@ -8,7 +8,7 @@ from vit_jax.metrics.paired import mean_and_std
 from vit_jax.runs.folder import FREE_SETTINGS
 from vit_jax.runs.ranking import rank
 
-# The accuracy that the fast studies want to reach as soon as they can.
+# The accuracy that the studies of fast training want to reach.
 TARGET = 0.94
 
 

@@ -1,4 +1,4 @@
-"""What `experiments.search` tries: each arm is one change of a study's config."""
+"""The studies of `experiments.search`: each arm is one change of a config."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -13,13 +13,13 @@ from experiments.searching.arms import Study
 from vit_jax.training.progress import say
 
 ALL_IMAGES = {"data.validation": 0, "data.select_on": "nothing"}
-# Only its speed is asked for, and a warm-up could be longer than it.
+# It only measures the speed, and a warm-up could be longer than it is.
 PROBE = {"num_epochs": 3, "time_budget": None, "schedule.warmup": "0 epochs"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """A study, the settings every run of it shares, and where it all goes."""
+    """A study, the settings that its runs share, and its folder."""
 
     study: Study
     shared: Mapping[str, Any]
@@ -81,7 +81,7 @@ class Search:
     def _equal_epochs(self, ours: Job, probe: Job) -> float:
         """Epochs of the probe's config that take as long as `ours` took.
 
-        One run of ours decides: more seeds, made later, must not change it.
+        It takes one seed, so that seeds that are trained later do not change it.
         """
         seconds = self.jobs.folder(ours).read("results")["train_seconds"]
         folder = self.jobs.folder(probe)
@@ -92,7 +92,7 @@ class Search:
 
 @dataclasses.dataclass
 class Final:
-    """What `train_final` did.
+    """The result of `train_final`.
 
     Attributes:
       jobs: runs of the study's config and of its rivals.

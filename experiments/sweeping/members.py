@@ -66,7 +66,7 @@ class Sweep:
         train = splits["train"]
         self._train = jax.device_put((np.asarray(train.images), train.labels))
         self._train_steps = backend.jit(self._many_steps, donate_argnums=0)
-        # A function compiled with options of its own cannot be part of another.
+        # JAX cannot call a function with its own compiler options inside another one.
         eval_step = self.experiment.eval_step.__wrapped__
         self._eval_step = backend.jit(jax.vmap(eval_step, in_axes=(0, None)))
 

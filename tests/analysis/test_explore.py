@@ -1,21 +1,14 @@
 """Exploration of a config's data."""
 
-import json
-
 import numpy as np
 import pytest
-from PIL import Image
 
 from vit_jax.analysis import explore
-from vit_jax.analysis.augmented import augmented_views, describe_augmentation
-from vit_jax.config import make_config, set_value
+from vit_jax.config import make_config
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
-from vit_jax.explore import main
-from vit_jax.interpret.features import embed
 from vit_jax.metrics.distances import class_distances
 from vit_jax.runs.load import load_run
-from vit_jax.training.train import train_and_evaluate
 
 RNG = np.random.default_rng(0)
 
@@ -35,26 +28,6 @@ def test_samples_are_of_their_classes():
     assert explore.class_samples(dataset, RNG, 99)[0].shape[1] == 20
 
 
-def test_augmented_views_without_augmentation_are_the_images(tiny_config):
-    config = tiny_config(augment__crop="none")
-    dataset = make_dataset(RNG.integers(256, size=(20, 8, 8, 3), dtype=np.uint8))
-    indices = np.array([4, 7, 1])
-    views, captions = augmented_views(config, dataset, indices, num_views=2)
-    assert captions == [["", ""]] * 3
-    for view in range(2):
-        np.testing.assert_array_equal(views[:, view], dataset.images[indices])
-    set_value(config, "augment.mixup_alpha", 1.0)
-    mixed, captions = augmented_views(config, dataset, indices, num_views=2)
-    assert (mixed != views).mean() > 0.5
-    # The partner's share is right to the pixel; it is one of the two others.
-    share = int(captions[0][0].split()[1].rstrip("%")) / 100
-    both = [(1 - share) * views[0, 0] + share * views[p, 0] for p in (1, 2)]
-    assert min(np.abs(mixed[0, 0] - one).max() for one in both) < 3
-    assert describe_augmentation(config, 20) == "Augmentation: MixUp"
-    set_value(config, "augment.mix_until", "0%")
-    assert describe_augmentation(config, 20) == "Augmentation: none"
-
-
 def test_duplicates_are_counted_across_splits():
     train = RNG.integers(256, size=(30, 16, 16, 3), dtype=np.uint8)
     test = RNG.integers(256, size=(10, 16, 16, 3), dtype=np.uint8)
@@ -67,50 +40,8 @@ def test_duplicates_are_counted_across_splits():
     assert list(figures) == ["duplicates_test_train"]
 
 
-@pytest.mark.slow
-def test_embedding_keeps_far_groups_apart_and_is_repeatable():
-    groups = np.concatenate([RNG.normal(size=(12, 5)), RNG.normal(100, size=(12, 5))])
-    places = embed(groups.astype(np.float32))
-    np.testing.assert_array_equal(places, embed(groups.astype(np.float32)))
-    centers = places[:12].mean(axis=0), places[12:].mean(axis=0)
-    for place, own in zip(places, [0] * 12 + [1] * 12, strict=True):
-        gaps = [np.linalg.norm(place - center) for center in centers]
-        assert np.argmin(gaps) == own
-
-
-@pytest.mark.slow
-def test_the_command_draws_and_prints(tiny_run, tmp_path, capsys):
-    out = tmp_path / "deep" / "out"
-    main([f"--out={out}", f"--run={tiny_run[0]}", "--tsne_images=30"])
-    printed = capsys.readouterr().out
-    summary = json.loads((out / "summary.json").read_text())
-    assert summary["image_shape"] == [8, 8, 1]
-    assert sum(summary["class_counts"]["train"]) == 1338
-    np.testing.assert_allclose(summary["config_mean"], summary["train_mean"], rtol=1e-6)
-    spaces = {"raw pixels", "features"}
-    planes = {f"t-SNE plane of {name}" for name in spaces}
-    assert set(summary["distances"]) == spaces | planes
-    assert summary["distances"]["raw pixels"]["num_examples"] == 30
-    assert "test in train" in summary["duplicates"]
-    assert "distance in features" in printed
-    assert (
-        "distance in t-SNE plane of raw pixels" in printed
-        and "train: 1,338 images" in printed
-    )
-    names = {path.stem for path in out.glob("*.png")}
-    assert names >= {
-        "augmentation",
-        "channel_histograms",
-        "class_counts",
-        "class_patches",
-        "class_samples",
-        "patches",
-        "tsne",
-    }
-
-
 def test_distances_are_measured_in_the_plane_that_is_drawn():
-    # Two classes far apart in two far groups each: the plane brings groups nearer.
+    # The two classes lie far apart, and t-SNE moves them closer to each other.
     values = (
         RNG.integers(20, size=(24, 4, 4, 3))
         + np.repeat([0, 200], 12)[:, None, None, None]
@@ -144,57 +75,6 @@ def test_patches_of_every_class_have_the_models_size(model, pixels):
     figure = figures["class_patches"]
     assert [axes.get_title() for axes in figure.axes] == list(dataset.class_names)
     assert f"patches of {pixels} × {pixels} pixels" in figure.get_suptitle()
-
-
-def test_mistakes_are_one_sentence(tmp_path, tiny_run):
-    start = ["--config=configs/vit_digits.py", f"--out={tmp_path / 'o'}"]
-    with pytest.raises(UserError, match="10 or more"):
-        main([*start, "--tsne_images=3"])
-    with pytest.raises(UserError, match='"--tsne_images"'):
-        main([*start, "--tsne_image=30"])
-    with pytest.raises(UserError, match="cannot be written to"):
-        (tmp_path / "file").write_text("")
-        main([start[0], f"--out={tmp_path / 'file' / 'o'}"])
-
-
-def test_a_run_brings_all_its_settings(tmp_path):
-    """Its data folder, patch size and statistics, and nothing is downloaded."""
-    folder = tmp_path / "photos"
-    for split, count in (("train", 6), ("test", 4)):
-        for name in ("cat", "dog"):
-            (folder / split / name).mkdir(parents=True)
-            for i in range(count):
-                pixels = RNG.integers(256, size=(8, 8, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(folder / split / name / f"{i}.png")
-    config = {
-        "num_steps": 1,
-        "batch_size": 4,
-        "num_devices": 1,
-        "data": {
-            "source": "folder",
-            "dir": str(folder),
-            "validation": 2,
-            "mean": (0.25, 0.5, 0.75),
-            "std": (0.1, 0.2, 0.3),
-        },
-        "augment": {"crop": "none"},
-        "schedule": {"warmup": 0},
-        "model": {"patch_size": 2, "width": 16, "depth": 1, "num_heads": 2},
-    }
-    train_and_evaluate(make_config(config), tmp_path / "run")
-    main([f"--run={tmp_path / 'run'}", f"--out={tmp_path / 'o'}", "--tsne_images=10"])
-    summary = json.loads((tmp_path / "o" / "summary.json").read_text())
-    assert summary["config_mean"] == [0.25, 0.5, 0.75]
-    assert summary["class_counts"]["train"] == [5, 5]
-    assert "features" in summary["distances"]
-    with Image.open(tmp_path / "o" / "class_patches.png") as figure:
-        assert figure.width > 100
-    with pytest.raises(UserError, match="give either --config=CONFIG or --run=RUN"):
-        main(["--config=vit_cifar", f"--run={tmp_path / 'run'}", "--out=o"])
-    with pytest.raises(UserError, match="give either"):
-        main(["--out=o"])
-    with pytest.raises(UserError, match="only --data_source"):
-        main([f"--run={tmp_path / 'run'}", "--out=o", "--config.model.patch_size=4"])
 
 
 def test_a_run_on_other_images_is_refused(tiny_run):

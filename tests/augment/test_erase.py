@@ -11,7 +11,7 @@ from vit_jax.augment import erase
 
 
 def erased(prob, fill, count=4000, size=48, **ranges):
-    """(images, masks of what was erased) of an image of sevens."""
+    """(erased images, masks of the erased pixels) of an image of sevens."""
     image = np.full((size, size, 2), 7, np.float32)
     keys = jax.random.split(jax.random.key(0), count)
     operation = functools.partial(erase.random_erase, prob=prob, fill=fill, **ranges)
@@ -55,7 +55,8 @@ def test_place_is_uniform_where_the_rectangle_fits(zeros):
     height, width = sides(masks)
     for along, length in ((2, height), (1, width)):
         start = masks.any(along).argmax(1)
-        # Uniform in whole numbers 0..free; a random fraction makes it continuous.
+        # Offsets are whole numbers from 0 to `free`; adding random fractions makes them
+        # continuous.
         noise = np.random.default_rng(0).uniform(size=len(start))
         place = (start + noise) / (48 - length + 1)
         assert stats.kstest(place, "uniform").pvalue > 1e-3

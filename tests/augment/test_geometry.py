@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from scipy import stats
 
+from tests.augment.pillow import check_same, from_pillow, linspace, to_pillow
 from vit_jax.augment import geometry
 
 
@@ -22,7 +23,7 @@ def keys(count, seed=0):
 
 
 def over_keys(operation, count, image):
-    """What `count` keys make of one image."""
+    """The results of one image with `count` keys."""
     return np.asarray(jax.jit(jax.vmap(operation, (0, None)))(keys(count), image))
 
 
@@ -74,7 +75,7 @@ def test_resized_crop_of_the_whole_changes_nothing():
 
 
 def test_resized_crop_draws_areas_ratios_and_places():
-    """Linear ramps show the part: their slope is its size, their middle its place."""
+    """Linear ramps show the size of a crop by their slope, and its place."""
     y, x = np.indices((64, 64))
     image = np.stack([4 * y, 4 * x, 0 * x], -1).astype(np.uint8)
     crop = functools.partial(geometry.random_resized_crop, min_area=0.3)
@@ -90,7 +91,7 @@ def test_resized_crop_draws_areas_ratios_and_places():
     # Below 3/4 every ratio fits, so that there the area is uniform as drawn.
     small = (area[area < 0.75] - 0.3) / 0.45
     assert stats.kstest(small, "uniform").statistic < 0.06
-    # The middle lies between half the part's size and the image's less that.
+    # The middle keeps a distance of half the crop from the edges of the image.
     free = height < 60
     middle = (found[free, 31, 32, 0] + found[free, 32, 32, 0]) / 8 + 0.5
     place = (middle - height[free] / 2) / (64 - height[free])
@@ -130,3 +131,62 @@ def test_alternating_flip_alternates_from_a_fair_coin():
     assert stats.binomtest(int(mirrored[0].sum()), 1000).pvalue > 1e-3
     other_seed = views(0, 1).all((1, 2, 3))
     assert 400 < (other_seed != mirrored[0]).sum() < 600
+
+
+def affine(image, matrix):
+    black = 0 if image.mode == "L" else (0, 0, 0)
+    return image.transform(
+        image.size, Image.AFFINE, matrix, Image.NEAREST, fillcolor=black
+    )
+
+
+# name: our matrix (value, size), Pillow's (image, value), values.
+SHEARS = linspace(-0.99, 0.99, 61)
+PIXELS = range(-33, 34)
+WARPS = {
+    "shear_x": (
+        lambda x, size: geometry.shear_x_matrix(x),
+        lambda image, x: affine(image, (1, x, 0, 0, 1, 0)),
+        SHEARS,
+    ),
+    "shear_y": (
+        lambda x, size: geometry.shear_y_matrix(x),
+        lambda image, x: affine(image, (1, 0, 0, x, 1, 0)),
+        SHEARS,
+    ),
+    "translate_x": (
+        lambda x, size: geometry.translate_matrix(x, 0),
+        lambda image, x: affine(image, (1, 0, -x, 0, 1, 0)),
+        PIXELS,
+    ),
+    "translate_y": (
+        lambda x, size: geometry.translate_matrix(0, x),
+        lambda image, x: affine(image, (1, 0, 0, 0, 1, -x)),
+        PIXELS,
+    ),
+    "rotate": (
+        lambda x, size: geometry.rotate_matrix(x, height=size, width=size),
+        lambda image, x: image.rotate(x, Image.NEAREST),
+        [*linspace(-135, 135, 61), -90, 90, 180],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WARPS)
+def test_geometric_operation_is_pillows(images, name):
+    make_matrix, reference, values = WARPS[name]
+    values = [float(x) if isinstance(x, np.float32) else x for x in values]
+    expected = np.stack(
+        [[from_pillow(reference(to_pillow(im), x)) for im in images] for x in values]
+    )
+    matrices = [jnp.asarray(make_matrix(x, images.shape[1])) for x in values]
+    check_same(lambda im, m: geometry.warp(im, matrix=m), images, matrices, expected)
+
+
+def test_rotation_of_an_image_that_is_not_square():
+    image = np.random.default_rng(0).integers(256, size=(20, 31, 3)).astype(np.uint8)
+    matrix = jnp.asarray(geometry.rotate_matrix(40.0, height=20, width=31))
+    expected = Image.fromarray(image).rotate(40.0, Image.NEAREST)
+    np.testing.assert_array_equal(
+        geometry.warp(jnp.asarray(image), matrix=matrix), np.asarray(expected)
+    )

@@ -14,7 +14,7 @@ OPTIONS = {"mixup_alpha": 0.0, "cutmix_alpha": 0.0, "prob": 1.0, "switch_prob": 
 
 
 def mixed(count=64, active=True, per="image", seed=0, **options):
-    """(images, targets): image i is all i, and class i; images 16 x 24 pixels."""
+    """(images, targets) of 16 x 24 pixels; image i has the value and the class i."""
     value = jnp.arange(count, dtype=jnp.float32)
     images = jnp.broadcast_to(value[:, None, None, None], (count, 16, 24, 1))
     run = functools.partial(mix.random_mix, per=per, **OPTIONS | options)
@@ -38,7 +38,7 @@ def test_beta_has_its_distribution(alpha):
     keys = jax.random.split(jax.random.key(0), 20_000)
     draws = np.asarray(jax.vmap(lambda k: mix.random_beta(k, alpha=alpha))(keys))
     assert np.isfinite(draws).all()
-    # float32 rounds some draws of small alpha to 0 or 1: compare between.
+    # float32 rounds some draws of a small alpha to 0 or 1, so others are compared.
     points = np.linspace(0.01, 0.99, 99)
     found = (draws[:, None] <= points).mean(0)
     assert np.abs(found - stats.beta(alpha, alpha).cdf(points)).max() < 0.015
@@ -53,7 +53,7 @@ def test_target_is_the_share_of_each_image(kind, per):
         before = (i - 1) % 64
         assert targets[i, before] == pytest.approx(1 - kept, abs=1e-6)
         assert targets[i].sum() == pytest.approx(1, abs=1e-6)
-        # Mean of the pixels, since each image is its own number.
+        # The value of an image is its own number, which the mean of the pixels shows.
         expected = kept * i + (1 - kept) * before
         assert images[i].mean() == pytest.approx(expected, abs=1e-4)
 
@@ -109,7 +109,7 @@ def test_one_draw_for_the_batch_or_one_for_each_image():
 @pytest.mark.slow
 @pytest.mark.parametrize(("prob", "switch_prob"), [(0.3, 0.5), (1.0, 0.8), (1.0, 0.0)])
 def test_probabilities_of_mixing_and_of_cutmix(prob, switch_prob):
-    # Alphas at which neither keeps an image as it is.
+    # With these alphas both change every image.
     fractions = draw_fractions(
         mixup_alpha=5.0, cutmix_alpha=5.0, prob=prob, switch_prob=switch_prob
     )

@@ -11,9 +11,10 @@ import itertools
 import jax
 import numpy as np
 import pytest
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image
 from scipy import stats
 
+from tests.augment.pillow import with_pillow
 from vit_jax.augment import policies
 
 NUM_DRAWS = 8192
@@ -25,38 +26,12 @@ SIGNED = {
 
 @pytest.fixture(scope="module")
 def image():
-    """A bright disc on a tinted ramp: no operation leaves it as it is."""
+    """A bright disc on a tinted ramp, which every operation changes."""
     y, x = np.indices((32, 32))
     disc = 60 * ((x - 12) ** 2 + (y - 18) ** 2 < 80)
     noise = np.random.default_rng(0).integers(20, size=(32, 32))
     planes = [40 + 3 * x + disc + noise, 30 + 4 * y + disc, 90 + x + y - disc // 2]
     return np.stack(planes, -1).astype(np.uint8)
-
-
-def with_pillow(image, name, magnitude):
-    """The operation that torchvision calls by this name."""
-
-    def affine(*matrix):
-        return image.transform(
-            image.size, Image.AFFINE, matrix, Image.NEAREST, fillcolor=(0, 0, 0)
-        )
-
-    enhance = getattr(ImageEnhance, name.capitalize(), None)
-    if enhance:
-        return enhance(image).enhance(1 + magnitude)
-    return {
-        "identity": image.copy,
-        "shear_x": lambda: affine(1, magnitude, 0, 0, 1, 0),
-        "shear_y": lambda: affine(1, 0, 0, magnitude, 1, 0),
-        "translate_x": lambda: affine(1, 0, -int(magnitude), 0, 1, 0),
-        "translate_y": lambda: affine(1, 0, 0, 0, 1, -int(magnitude)),
-        "rotate": lambda: image.rotate(magnitude, Image.NEAREST),
-        "posterize": lambda: ImageOps.posterize(image, int(magnitude)),
-        "solarize": lambda: ImageOps.solarize(image, magnitude),
-        "autocontrast": lambda: ImageOps.autocontrast(image),
-        "equalize": lambda: ImageOps.equalize(image),
-        "invert": lambda: ImageOps.invert(image),
-    }[name]()
 
 
 def signs(name):
@@ -141,7 +116,7 @@ def test_trivialaugment(image):
 def test_autoaugment(image):
     space = standard_magnitudes(10) | {"invert": np.zeros(10)}
     expected = collections.Counter()
-    for pair in policies._AUTOAUGMENT_CIFAR10:
+    for pair in policies.AUTOAUGMENT_CIFAR10:
         steps = [
             [*branches(name, space[name][number], p), (1 - p, "identity", 0.0)]
             for name, p, number in pair
@@ -153,15 +128,15 @@ def test_autoaugment(image):
 
 
 def test_autoaugment_table_adds_up():
-    """To the sums of torchvision's table, which a slip of the pen would change."""
-    steps = [step for pair in policies._AUTOAUGMENT_CIFAR10 for step in pair]
+    """The sums are those of torchvision's table; a typing error would change them."""
+    steps = [step for pair in policies.AUTOAUGMENT_CIFAR10 for step in pair]
     assert len(steps) == 50
     assert sum(p for _, p, _ in steps) == pytest.approx(26.5)
     assert sum(number for _, _, number in steps) == 187
 
 
 def test_magnitudes_are_torchs():
-    """As torch 2.13's linspace has them, where NumPy's rounds differently."""
+    """The values are those of torch 2.13's linspace; NumPy's rounds differently."""
     space = policies.magnitudes(
         31, shear=0.3, translate_x=32, translate_y=150 / 331 * 32, rotate=135,
         enhance=0.9, posterize=6,

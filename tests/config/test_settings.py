@@ -21,7 +21,7 @@ def test_every_setting_says_what_it_does():
 
 
 def test_every_setting_is_read():
-    """Somewhere in the code stands GROUP.NAME, or a model has the field."""
+    """The code has GROUP.NAME somewhere, or a model has a field of that name."""
     aliases = {
         "": {"config"},
         "optim": {"c"},

@@ -69,7 +69,7 @@ def test_hold_out_divides_the_training_split(settings):
 
 def test_hold_out_is_the_same_on_every_machine():
     splits = {"train": make_dataset([10, 10]), "test": make_dataset([1, 1])}
-    # If this moves, results of earlier runs were validated on other images.
+    # If this changes, earlier runs were validated on other images.
     assert ids(hold_out(splits, validation=4)["val"]).tolist() == [0, 2, 13, 16]
 
 
@@ -84,7 +84,7 @@ def test_hold_out_depends_on_its_seed_alone():
     )
     for name in ("val", "subset_test"):
         np.testing.assert_array_equal(ids(first[name]), ids(again[name]))
-        # How many are trained on changes nothing that is held out.
+        # The number of training images does not change which images are held out.
         np.testing.assert_array_equal(ids(first[name]), ids(fewer[name]))
         assert set(ids(first[name])) != set(ids(other[name]))
     assert fewer["train"].count_classes().tolist() == [5] * 3

@@ -62,31 +62,15 @@ def test_a_mapped_folder_is_the_same_data(folder, cache, monkeypatch):
     assert data.normalization(*train[:2]) == data.normalization(train[0], train[2])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the maps")
 def test_splits_share_one_read_only_map(folder, cache):
     splits = data.load(config_of(folder))
-    bases = [split.images._array for split in splits.values()]
-    assert all(isinstance(base, np.memmap) and not base.flags.writeable
-               for base in bases)  # fmt: skip
-    assert all(np.shares_memory(base, bases[0]) for base in bases)
+    assert splits.keys() == {"train", "val", "test"}
     (entry,) = cache.iterdir()
+    maps = pathlib.Path("/proc/self/maps").read_text().splitlines()
+    (line,) = (line for line in maps if line.endswith(f"{entry.name}/images.npy"))
+    assert line.split()[1].startswith("r--")
     assert entry.stat().st_mode & 0o077 == 0, "the images are the user's alone"
-
-
-def test_rows_are_looked_up_as_in_an_array():
-    array = np.arange(60, dtype=np.uint8).reshape(10, 2, 3)
-    indices = np.array([7, 2, 9, 4])
-    rows, copied = Rows(array, indices), array[indices]
-    assert (len(rows), rows.shape, rows.ndim) == (4, (4, 2, 3), 3)
-    assert (rows.size, rows.nbytes, rows.dtype) == (24, 24, np.uint8)
-    two = np.array([3, 0])
-    for key in (1, -1, slice(1, 3), two, np.array([[0, 1], [3, 3]]),
-                (slice(0, 2), slice(None), slice(1, 2)), (two, slice(1))):  # fmt: skip
-        np.testing.assert_array_equal(rows[key], copied[key])
-    np.testing.assert_array_equal(rows.part(two)[:], copied[two])
-    with pytest.raises(TypeError, match="first axis"):
-        rows[..., 0]
-    with pytest.raises(IndexError):
-        rows[4]
 
 
 def test_the_second_start_decodes_nothing(folder, cache):
@@ -111,7 +95,7 @@ def test_changed_files_are_decoded_again(folder, cache):
 
 
 def test_folders_that_look_alike_have_entries_of_their_own(tmp_path, cache):
-    """Uncompressed files of one size and one time, as from a reproducible archive."""
+    """All files have the same size and time, as from a reproducible archive."""
     for split, level in (("train", 10), ("test", 200)):
         for name in ("blue", "red"):
             file = tmp_path / "images" / split / name / "0.bmp"

@@ -9,7 +9,6 @@ import io
 import os
 import pickle
 import shutil
-import struct
 import tarfile
 import threading
 import warnings
@@ -17,10 +16,10 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.data.cifar_pickles import Evil, python2_pickle
 from vit_jax.config import default_config
 from vit_jax.data import STATISTICS, from_cifar_files, normalization
 from vit_jax.data.cifar_layouts import OFFICIAL
-from vit_jax.data.pickles import load_pickle
 from vit_jax.errors import UserError
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse")
@@ -45,7 +44,7 @@ def test_cifar10_equals_plain_unpickling(cifar10, cifar10_dir):
         "test": 10_000,
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy's, about files this old.
+        warnings.simplefilter("ignore")  # A warning of NumPy about files this old.
         batches = {
             split: pickle.loads((cifar10_dir / file).read_bytes(), encoding="latin1")
             for split, file in (("train", "data_batch_5"), ("test", "test_batch"))
@@ -59,7 +58,7 @@ def test_cifar10_equals_plain_unpickling(cifar10, cifar10_dir):
 
 
 def measured(train, config_data):
-    config_data.source = "folder"  # No table for it: computed from the pixels.
+    config_data.source = "folder"  # Statistics of folders are computed.
     return normalization(config_data, train)
 
 
@@ -94,29 +93,6 @@ def test_an_altered_official_file_is_refused(cifar10_dir, tmp_path):
     )
     with pytest.raises(UserError, match=message):
         from_cifar_files.load("cifar10", str(tmp_path))
-
-
-# ---- small files in the official layouts
-
-
-def python2_pickle(value):
-    """`value` as Python 2's protocol 2 wrote it, which Python 3 cannot do."""
-    if isinstance(value, bytes):
-        return b"T" + struct.pack("<i", len(value)) + value
-    if isinstance(value, int):
-        return b"J" + struct.pack("<i", value)
-    if isinstance(value, list):
-        return b"](" + b"".join(map(python2_pickle, value)) + b"e"
-    if isinstance(value, dict):
-        pairs = [python2_pickle(part) for pair in value.items() for part in pair]
-        return b"}(" + b"".join(pairs) + b"u"
-    number, text = python2_pickle, python2_pickle
-    shape = b"(" + b"".join(map(number, value.shape)) + b"t"
-    dtype = b"cnumpy\ndtype\n(" + text(b"u1") + number(0) + number(1) + b"tR("
-    dtype += number(3) + text(b"|") + b"NNN" + number(-1) + number(-1) + number(0)
-    array = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(" + number(0)
-    array += b"t" + text(b"b") + b"tR(" + number(1) + shape + dtype + b"tb\x89"
-    return array + text(value.tobytes()) + b"tb"
 
 
 def write_small(root, dataset, which, num=20):
@@ -257,7 +233,7 @@ def test_flipped_byte_in_an_archive(small, tmp_path):
 
 
 def test_hostile_members_are_passed_over(small, tmp_path, monkeypatch):
-    """Only the named files are read, and nothing is written, whatever else there is."""
+    """Only files with the official names are read, and nothing is written."""
     folder, rows = small
     secret = tmp_path / "secret"
     secret.write_bytes(bytes(61_460))
@@ -271,7 +247,8 @@ def test_hostile_members_are_passed_over(small, tmp_path, monkeypatch):
             member.size = 4
             archive.addfile(member, io.BytesIO(b"evil"))
         archive.add(folder, folder.name)
-        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):  # Named as a wanted file.
+        # Links that have the name of an official file.
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
             member = tarfile.TarInfo(f"{folder.name}/data_batch_1.bin")
             member.type, member.linkname = kind, str(secret)
             archive.addfile(member)
@@ -305,28 +282,6 @@ def test_archive_that_unpacks_to_too_much(small, tmp_path):
         from_cifar_files.load("cifar10", str(path))
 
 
-# ---- pickles
-
-
-class Evil:
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return os.mkdir, (self.path,)
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_malicious_pickle_is_not_run(tmp_path, protocol):
-    path = str(tmp_path / "executed")
-    content = pickle.dumps({"data": Evil(path)}, protocol)
-    with pytest.raises(UserError, match=r'asks for "(posix|nt).mkdir", which no offic'):
-        load_pickle(content)
-    assert not os.path.exists(path)
-    pickle.loads(content)  # The content is what we say it is.
-    assert os.path.exists(path)
-
-
 def test_a_malicious_batch_is_not_run(tmp_path, monkeypatch):
     _, official = write_small(tmp_path, "cifar10", 0)
     folder = tmp_path / "cifar-10-batches-py"
@@ -340,20 +295,6 @@ def test_a_malicious_batch_is_not_run(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"it may be malicious and was not run"):
         from_cifar_files.load("cifar10", str(folder))
     assert not (tmp_path / "executed").exists()
-
-
-def test_damaged_pickle():
-    whole = b"\x80\x02" + python2_pickle({b"data": np.zeros((2, 3), np.uint8)}) + b"."
-    np.testing.assert_array_equal(load_pickle(whole)[b"data"], np.zeros((2, 3)))
-    for length in range(len(whole)):
-        with pytest.raises(UserError):
-            load_pickle(whole[:length])
-
-
-def test_pickle_of_objects_is_refused():
-    objects = python2_pickle(np.zeros(2, np.uint8)).replace(b"u1", b"O8")
-    with pytest.raises(UserError, match=r"expected bytes"):
-        load_pickle(b"\x80\x02" + objects + b".")
 
 
 # ---- the cache folder

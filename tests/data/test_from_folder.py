@@ -1,21 +1,15 @@
 """Folders of image files, valid and invalid."""
 
 import logging
-import struct
-import zlib
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image
 
 import vit_jax
+from tests.data.png_files import png_header
 from vit_jax.data import from_folder
-from vit_jax.data.image_files import (
-    MAX_PIXELS,
-    UnreadableImageError,
-    read_image,
-    resize_image,
-)
+from vit_jax.data.image_files import MAX_PIXELS
 from vit_jax.errors import UserError
 
 COLORS = {"blue": (10, 20, 200), "red": (200, 20, 10)}
@@ -100,92 +94,12 @@ def test_converted_and_skipped_files_are_named(splits, caplog):
     assert ".hidden" not in caplog.text
 
 
-def test_jpeg_and_exif_orientation(tmp_path):
-    image = Image.new("RGB", (8, 4), "white")
-    image.paste("black", (0, 0, 4, 4))  # The left half.
-    exif = Image.Exif()
-    exif[0x0112] = 6  # To be turned clockwise by a quarter: left becomes top.
-    image.save(tmp_path / "turned.jpg", quality=95, exif=exif)
-    array, mode = read_image(tmp_path / "turned.jpg")
-    assert mode == "RGB" and array.shape == (8, 4, 3)
-    assert array[:4].max() < 40 and array[4:].min() > 215
-
-
-def test_transparency_and_16_bits(tmp_path):
-    Image.new("RGBA", (2, 2), (200, 0, 0, 0)).save(tmp_path / "clear.png")
-    assert read_image(tmp_path / "clear.png")[0].tolist() == [[[255] * 3] * 2] * 2
-    deep = np.array([[0, 256 * 77], [256 * 128, 65535]], np.uint16)
-    Image.fromarray(deep).save(tmp_path / "deep.png")
-    array, mode = read_image(tmp_path / "deep.png")
-    assert mode == "I;16"
-    np.testing.assert_array_equal(array[..., 1], [[0, 77], [128, 255]])
-
-
-def test_16_bits_of_other_formats(tmp_path):
-    deep = np.array([[0, 256 * 77], [256 * 128, 65535]], ">u2")
-    (tmp_path / "deep.pgm").write_bytes(b"P5 2 2 65535\n" + deep.tobytes())
-    array, _ = read_image(tmp_path / "deep.pgm")
-    np.testing.assert_array_equal(array[..., 1], [[0, 77], [128, 255]])
-    Image.fromarray(deep.astype(np.float32)).save(tmp_path / "float.tif")
-    with pytest.raises(UnreadableImageError, match=r"float.tif: pixels of 32 bits"):
-        read_image(tmp_path / "float.tif")
-
-
-@pytest.mark.parametrize("size, turned", [((40, 20), 1), ((20, 40), 1), ((20, 40), 6)])
-def test_photos_are_cropped_and_not_squashed(tmp_path, size, turned):
-    """A disc in the middle of a wide or a high photo stays a disc."""
-    image = Image.new("RGB", size)
-    middle = [side // 2 for side in size]
-    ImageDraw.Draw(image).circle(middle, 8, fill="white")
-    exif = Image.Exif()
-    exif[0x0112] = turned
-    image.save(tmp_path / "disc.png", exif=exif)
-    array, _ = read_image(tmp_path / "disc.png", 20)
-    across, down = (array[..., 0].max(axis=axis) > 127 for axis in (0, 1))
-    assert across.sum() == down.sum() in (16, 17)
-
-
-@pytest.mark.parametrize("channels", [1, 3])
-def test_resize_image_equals_pillow(channels):
-    shape = (13, 9, channels)
-    image = np.random.RandomState(0).randint(0, 256, shape, np.uint8)
-    resized = resize_image(image, 5)
-    assert resized.shape == (5, 5, channels)
-    for channel in range(channels):
-        # The middle 9 of 13 rows.
-        whole, middle = Image.fromarray(image[..., channel]), (0, 2, 9, 11)
-        wanted = whole.resize((5, 5), Image.BILINEAR, middle)
-        np.testing.assert_array_equal(resized[..., channel], np.asarray(wanted))
-
-
-def png_header(width, height):
-    """A PNG whose header states a size and which has almost no data."""
-
-    def chunk(kind, data):
-        checksum = struct.pack(">I", zlib.crc32(kind + data))
-        return struct.pack(">I", len(data)) + kind + data + checksum
-
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = (
-        chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(b""))
-        + chunk(b"IEND", b"")
-    )
-    return b"\x89PNG\r\n\x1a\n" + body
-
-
 @pytest.mark.parametrize("side", [8193, 10_000, 100_000])
 def test_decompression_bomb(splits, side):
     assert side**2 > MAX_PIXELS
     (splits / "train" / "red" / "bomb.png").write_bytes(png_header(side, side))
     with pytest.raises(UserError, match=r"bomb.png has .* more than the 67108864 that"):
         from_folder.load(str(splits))
-
-
-def test_largest_accepted_claim_gets_as_far_as_decoding(tmp_path):
-    (tmp_path / "large.png").write_bytes(png_header(8192, 8192))
-    with pytest.raises(UnreadableImageError, match=r"large.png"):
-        read_image(tmp_path / "large.png")
 
 
 def test_empty_class(splits):

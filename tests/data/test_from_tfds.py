@@ -1,4 +1,4 @@
-"""TFDS: the real CIFAR-10 prepared offline, small datasets, and every failure."""
+"""TFDS with the real CIFAR-10, prepared offline, with small datasets and failures."""
 
 import http.server
 import socket
@@ -15,13 +15,14 @@ from vit_jax.data import download, from_tfds
 from vit_jax.errors import UserError
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # Those of importing TensorFlow are not ours.
+    # Importing TensorFlow gives warnings that this project cannot avoid.
+    warnings.simplefilter("ignore")
     pytest.importorskip("tensorflow", reason="preparing datasets needs TensorFlow")
     import tensorflow_datasets as tfds
 
 pytestmark = pytest.mark.slow
 
-# Put before a program: a Python without JAX and without what the extra tfds has.
+# It stands before a program and hides JAX and the packages of the extra "tfds".
 WITHOUT_TENSORFLOW = """
 from importlib.machinery import PathFinder
 find = PathFinder.find_spec
@@ -279,7 +280,7 @@ class Stalling(http.server.BaseHTTPRequestHandler):
     """Announces a file, sends a part of it, and then stops."""
 
     def do_HEAD(self):
-        self.send_error(405)  # Answering at all is enough.
+        self.send_error(405)  # Any answer is enough.
 
     def do_GET(self):
         self.send_response(200)

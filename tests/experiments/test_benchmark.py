@@ -31,7 +31,7 @@ def run_benchmark(*arguments, status=0):
 @pytest.mark.slow
 def test_benchmark_writes_numbers_that_agree(tmp_path):
     settings = [f"--config.model.{key}={value}" for key, value in TINY.items()]
-    # A ResNet has no heads, and its failure does not lose the other model.
+    # A ResNet has no heads; its failure does not stop the measurement of the ViT.
     printed, told = run_benchmark(
         "--models=resnet18,vit_192x9", "--batch_size=4", "--repeats=3",
         f"--out={tmp_path}", *settings, status=1,

@@ -1,4 +1,4 @@
-"""Runs as processes: interrupted, resumed, failed, skipped, packed; all for real."""
+"""Real processes are interrupted, resumed, skipped and packed, and one fails."""
 
 import json
 import math
@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from experiments.launching.jobs import Job, Jobs
+from experiments.launching.jobs import Job, Jobs, run_environment
 from experiments.launching.options import LEFT_OVER, report_left, run_until
 from experiments.launching.summary import show_mean, show_mean_std
 from vit_jax.errors import UserError
@@ -42,7 +42,7 @@ def has_begun(jobs, job):
 
 
 def interrupt_when_training(jobs, job):
-    """SIGTERM to this process once the run is on its way."""
+    """Sends SIGTERM to this process once the run has begun to train."""
     wait_until(lambda: has_begun(jobs, job))
     os.kill(os.getpid(), signal.SIGTERM)
 
@@ -130,16 +130,19 @@ def test_a_slip_is_found_before_the_first_run(tmp_path):
     assert not (tmp_path / "runs" / "fine" / "log.txt").exists()
 
 
-def test_several_processes_share_the_memory(tmp_path):
-    environment = Jobs(tmp_path, parallel=3)._environment()
-    assert environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.300"
-    assert "XLA_PYTHON_CLIENT_MEM_FRACTION" not in Jobs(tmp_path)._environment()
+def test_several_processes_share_the_memory(monkeypatch):
+    name = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+    monkeypatch.delenv(name, raising=False)
+    assert run_environment(3)[name] == "0.300"
+    assert name not in run_environment(1)
+    monkeypatch.setenv(name, "0.5")
+    assert run_environment(3)[name] == "0.5"
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the children")
 def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):
-    """The run saves; packed, and unpacked elsewhere, it goes on from there."""
+    """The run saves its state, is packed, and resumes where it is unpacked."""
     jobs = Jobs(tmp_path / "here")
     job = Job("fine", DIGITS, SETTINGS | {"checkpoint_every": "10 steps"})
     code = (
@@ -178,7 +181,7 @@ def test_scores_of_a_run_that_was_interrupted_do_not_finish_it(finished, tmp_pat
     results = jobs.folder(job).read("results")
     other = Jobs(tmp_path)
     other.folder(job).create()
-    # What `evaluate` writes.
+    # `evaluate` writes these scores.
     other.folder(job).write("results", {"test": results["test"]})
     assert not other.is_finished(job) and jobs.is_finished(job)
 

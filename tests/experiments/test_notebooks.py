@@ -32,7 +32,7 @@ def test_no_outputs_are_committed(path):
 @pytest.mark.slow
 def test_evaluate_run(tiny_run, monkeypatch):
     workdir, results = tiny_run
-    # As a reader would write it: from the folder of the repository.
+    # A reader gives the path from the folder of the repository.
     monkeypatch.setenv("VIT_JAX_RUN", os.path.relpath(workdir, FOLDER.parent))
     text, num_pictures = execute("evaluate_run")
     assert f"test accuracy: {results['test']['accuracy']:.2%}" in text

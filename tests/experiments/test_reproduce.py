@@ -19,7 +19,7 @@ def test_every_row_is_a_config():
 
 
 def test_each_studys_own_protocol():
-    """Two chose their epoch on the test split, two selected nothing."""
+    """Two studies chose their epoch on the test split, and two selected nothing."""
     settings = {name: protocol_settings(row, "original") for name, row in ROWS.items()}
     assert {s["data.validation"] for s in settings.values()} == {0}
     chosen = {name: s["data.select_on"] for name, s in settings.items()}

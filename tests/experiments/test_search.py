@@ -33,7 +33,7 @@ def make_search(study, out, **options):
 
 
 def check_job(job):
-    """Makes everything of a run that needs no data and compiles nothing."""
+    """Builds the parts of a run that need neither data nor compilation."""
     config = job.load_config()
     shape = (8, 8, 1) if "digits" in job.config else (32, 32, 3)
     models.make_model(config.model, num_classes=10, image_shape=shape, dtype="float32")
@@ -66,7 +66,8 @@ def test_every_final_run_can_be_made(study, all_images, tmp_path):
         check_job(job)
     for rival in search.study.rivals:
         check_job(search.probe(rival))
-        for epochs in (6, 150):  # As short as an equal time might make it.
+        # Equal time may shorten a rival's training as much as this.
+        for epochs in (6, 150):
             check_job(search.final_jobs("rival", rival, {"num_epochs": epochs})[0])
 
 
@@ -100,7 +101,7 @@ def run_search(tmp_path, *arguments):
 
 
 def test_ranking_follows_the_hold_out_alone(tmp_path):
-    """Arms whose test accuracies say the opposite; and 'learned' is kept."""
+    """Test accuracies would give the opposite order. The text of "learned" is kept."""
     study = STUDIES["flagship"]
     options = ["--study=flagship", "--arms=base,adamw", "--seeds=1"]
     run_search(tmp_path, *options)
@@ -154,7 +155,7 @@ def test_refused(tmp_path, arguments, message):
 
 
 def test_one_length_for_all(tmp_path, capsys):
-    """Arms about the length are left out where --epochs gives it."""
+    """Arms that change the length are left out where --epochs sets it."""
     run_search(tmp_path, "--study=fast", "--epochs=3", "--seeds=1", "--dry_run")
     left_out, *commands = capsys.readouterr().out.splitlines()
     assert left_out.endswith("epochs_50, epochs_100")
@@ -177,7 +178,7 @@ def test_dry_final_shows_final_runs(tmp_path, capsys):
 
 @pytest.fixture
 def final(tmp_path):
-    """A search whose config took 8 and 12 s, and a rival's probe of 900 images/s."""
+    """A search: the config took 8 and 12 s, and the rival's probe saw 900 images/s."""
     search = make_search("flagship", tmp_path, all_images=True)
     ours, probe = search.our_jobs(), search.probe("configs/resnet_cifar.py")
     for job, seconds in zip(ours, (8.0, 12.0), strict=True):
@@ -191,7 +192,7 @@ def test_a_rival_trains_for_as_long(final):
     rival = "configs/resnet_cifar.py"
     assert search.rival_jobs(rival) is None
     make_run(search.jobs, probe, accuracies=[0.5], test_accuracy=0.1)
-    # 8 s, of seed 0, at 900 images a second over 300 images.
+    # Seed 0 took 8 s; at 900 images/s these are 24 epochs of 300 images.
     jobs = search.rival_jobs(rival)
     assert [job.settings["num_epochs"] for job in jobs] == [24.0, 24.0]
 

@@ -24,7 +24,7 @@ CLOSE = {"rtol": 1e-3, "atol": 2e-5}
 
 @pytest.fixture(scope="module")
 def config(tiny_config):
-    # Alternating flips and dropout: all that a seed decides.
+    # The seed decides alternating flips and dropout, which are both on.
     return tiny_config(augment__flip="alternating", model__dropout=0.1)
 
 
@@ -59,7 +59,7 @@ def is_close(sweep, index, params):
 @pytest.mark.slow
 def test_members_equal_single_runs(config, splits, alone):
     sweep = Sweep(config, splits, MEMBERS)
-    # Evaluations after 3 and 6 steps: dispatches of 2 steps, looped, and of 1.
+    # Evaluations after 3 and 6 steps need dispatches of 2 steps and of 1 step.
     history, _ = run_sweep(sweep, steps_per_dispatch=2)
     for i, (params, evaluations) in enumerate(alone):
         assert is_close(sweep, i, params)
@@ -71,7 +71,7 @@ def test_members_equal_single_runs(config, splits, alone):
 
 @pytest.mark.slow
 def test_shared_order(config, splits, alone):
-    """The first seed's batches for all: for that seed alone nothing changes."""
+    """All members see the batches of the first seed, whose results do not change."""
     sweep = Sweep(config, splits, MEMBERS, shared_order=True)
     run_sweep(sweep, steps_per_dispatch=1)
     assert [is_close(sweep, i, alone[i][0]) for i in (0, 1)] == [True, False]

@@ -35,7 +35,7 @@ def test_before_and_after(tmp_path):
         np.testing.assert_allclose(
             dots.get_xdata()[filled], 100 * group.confidence[filled]
         )
-        # Overconfident bins are marked by colour and by side.
+        # Overconfident bins have a colour of their own and lie below zero.
         for bar, height in zip(middle.patches, heights[1], strict=True):
             if height < 0:
                 assert bar.get_facecolor()[:3] == (213 / 255, 94 / 255, 0)

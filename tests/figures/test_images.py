@@ -1,4 +1,4 @@
-"""Grids of images: the right image in the right cell, with the right words."""
+"""Grids of images show each image in its cell, with its caption."""
 
 import itertools
 
@@ -46,7 +46,7 @@ def test_predictions(tmp_path, channels):
 
 
 def test_captions_keep_apart():
-    """With the longest words of CIFAR-10, in the figures with the longest captions."""
+    """The captions are the longest that CIFAR-10 can have."""
     pictures, labels = _random(6, 8, 8, 3), np.zeros(6, int)
     sure = np.ones((6, 1))
     names = ("automobile",)

@@ -1,4 +1,4 @@
-"""Explanations are those that PyTorch's gradients and captum give.
+"""Explanations agree with those of PyTorch's gradients and of captum.
 
 The tests are skipped where PyTorch or captum is missing; both are in the extra
 "parity".
@@ -91,7 +91,7 @@ def vit_run():
 
 
 def test_rollout_is_that_of_pytorchs_weights(vit_run, torch_weights, make_torch_net):
-    """Abnar and Zuidema, 2020, from the class token to the 4 x 4 patches."""
+    """Rollout of Abnar and Zuidema, 2020, from the class token to 4 x 4 patches."""
     net = make_torch_net(vit_run.model, vit_run.variables, image_size=32)
     net(to_torch(vit_run.normalize(IMAGES)))
     rolled = torch.eye(17)
@@ -105,7 +105,7 @@ def test_rollout_is_that_of_pytorchs_weights(vit_run, torch_weights, make_torch_
 
 
 def test_relevance_is_by_pytorchs_gradients(vit_run, torch_weights, make_torch_net):
-    """Chefer, Gur and Wolf, 2021, equations 5 and 6."""
+    """Relevance of Chefer, Gur and Wolf, 2021, equations 5 and 6."""
     net = make_torch_net(vit_run.model, vit_run.variables, image_size=32)
     logits = net(to_torch(vit_run.normalize(IMAGES)))
     logits[torch.arange(4), torch.from_numpy(CLASSES)].sum().backward()

@@ -11,7 +11,7 @@ from vit_jax.metrics import calibration
 
 
 def _logits(confidence, num_classes=2):
-    """Logits of class 0 with these probabilities, the rest shared evenly."""
+    """Logits that give class 0 these probabilities and the others equal ones."""
     p = np.asarray(confidence, np.float64)
     rest = np.log((1 - p) / (num_classes - 1))
     return np.stack([np.log(p), *[rest] * (num_classes - 1)], axis=1)
@@ -43,7 +43,7 @@ def test_equal_mass_bins():
     logits, labels = _logits(confidence), np.zeros(12, np.int32)
     bins = calibration.reliability_bins(logits, labels, 4, equal_mass=True)
     assert bins.counts.tolist() == [3, 3, 3, 3]
-    # All are right: the error is the mean doubt, however the bins are cut.
+    # All are right, so the error is 1 minus the mean confidence for any bins.
     assert bins.calibration_error == pytest.approx(np.mean(1 - confidence))
 
 

@@ -1,4 +1,4 @@
-"""Duplicates across splits: planted ones, and those CIFAR-10 is known to have."""
+"""Duplicates across splits, made here or known to be in CIFAR-10."""
 
 import pickle
 

@@ -18,7 +18,7 @@ def test_intervals_count_by_their_length():
 
 
 def test_ends_that_miss_the_epochs_are_followed():
-    # An evaluation every 87 of 87.3 steps slips by a third of an epoch in the end.
+    # Evaluations every 87 steps fall behind epochs of 87.3 steps.
     steps = np.union1d(np.arange(87, 8701, 87), np.arange(50, 8701, 50))
     epochs = steps / 87.3
     means = epoch_means(steps, epochs, epochs, epochs)
@@ -41,7 +41,7 @@ def test_a_goal_is_reached_at_the_first_window_or_never():
     steps = np.arange(10, 60, 10)
     values = np.array([0.5, np.nan, 0.9, 0.8, 0.95])
     means = epoch_means(steps, steps / 10, steps / 2, values)
-    # A value that is not finite spoils its own window only.
+    # A value that is not finite affects the mean of its own window only.
     np.testing.assert_array_equal(means.values, values)
     assert means.first_reaching(0.9) == (3, 15)
     assert means.first_reaching(0.96) == (np.inf, np.inf)

@@ -24,7 +24,7 @@ def test_cross_entropy_by_hand():
         ]
     )
     assert human.human_entropy(COUNTS) == pytest.approx(entropy)
-    # A model that says what people say reaches the bound.
+    # A model with the distribution of people reaches the bound.
     logits = np.log(COUNTS / 10 + 1e-12)
     assert human.human_cross_entropy(logits, COUNTS) == pytest.approx(entropy, abs=1e-6)
 
@@ -41,7 +41,7 @@ def test_confusion_correlation():
     logits, labels = _with_mistakes(table)
     alike = np.asarray(table, np.int64)[labels]
     assert human.confusion_correlation(logits, labels, alike) == pytest.approx(1)
-    # People confuse exactly the pairs that the model keeps apart.
+    # People confuse only those pairs that the model never confuses.
     unlike = np.array([[40, 0, 5], [3, 40, 4], [5, 0, 40]], np.int64)[labels]
     assert human.confusion_correlation(logits, labels, unlike) < -0.5
     perfect = np.eye(3, dtype=np.float32)[labels]

@@ -17,7 +17,7 @@ def _pair(both, only_a, only_b, neither):
 
 def test_mcnemar_by_hand():
     result = paired.mcnemar(*_pair(50, 1, 5, 10))
-    # Of 6 fair coins at most one head, either way round: 2 * (1 + 6) / 64.
+    # 6 fair coins show at most one head, or at most one tail: 2 * (1 + 6) / 64.
     assert (result.only_a, result.only_b) == (1, 5)
     assert result.p_value == pytest.approx(14 / 64)
 

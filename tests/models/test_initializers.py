@@ -77,7 +77,7 @@ def test_every_kind_of_parameter_starts_as_pytorchs(params_of, init):
             ends = np.abs(theirs).max()
             assert np.abs(values).max() == pytest.approx(ends, rel=0.02), name
         if init == "normal" and name.endswith("mlp.hidden.kernel"):
-            # Nothing is cut at two standard deviations, beyond which 4.6% lie.
+            # The normal is not truncated: 4.6% lie beyond two standard deviations.
             beyond = (np.abs(values) > 0.04).mean()
             assert beyond == pytest.approx(0.0455, rel=0.05)
 

@@ -1,4 +1,4 @@
-"""The table of models, their settings, sizes and costs."""
+"""The table of models, their settings and their numbers of parameters."""
 
 import dataclasses
 import math
@@ -9,32 +9,16 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
+from tests.models.shapes import CIFAR, make, shapes_of
 from vit_jax import models
 from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError
 
-CIFAR = (32, 32, 3)
-# Every parameter that is no weight matrix or convolution.
+# All parameters except weight matrices and convolutions.
 NOT_KERNELS = {
     "bias", "scale", "class_token", "positions", "registers", "inverse_temperature"
 }  # fmt: skip
-
-
-def make(name, image_shape=CIFAR, num_classes=10, dtype=jnp.float32, **settings):
-    return models.make_model(
-        {"name": name, "dtype": "auto", **settings},
-        num_classes=num_classes,
-        image_shape=image_shape,
-        dtype=dtype,
-    )
-
-
-def shapes_of(model, image_shape=CIFAR):
-    images = jnp.zeros((1, *image_shape))
-    return jax.eval_shape(model.init, jax.random.key(0), images)
-
-
-# Published by the studies the models come from, or the sums in the functions below.
+# Numbers that the studies of the models published, or sums of the functions below.
 PARAMETERS = {
     "vit": 5_362_762,
     "vit_ti": 5_362_762,
@@ -111,86 +95,6 @@ def test_parameter_counts_follow_from_the_papers_sizes():
     assert PARAMETERS["resnet18"] == resnet_parameters((2, 2, 2, 2), False)
     assert PARAMETERS["resnet34"] == resnet_parameters((3, 4, 6, 3), False)
     assert PARAMETERS["resnet50"] == resnet_parameters((3, 4, 6, 3), True)
-
-
-def count_products(jaxpr):
-    """Multiply-accumulates of every matrix product and convolution that JAX traced."""
-    total = 0
-    for eqn in jaxpr.eqns:
-        out = eqn.outvars[0].aval
-        if eqn.primitive.name == "dot_general":
-            left = eqn.invars[0].aval
-            contracted = eqn.params["dimension_numbers"][0][0]
-            total += out.size * math.prod(left.shape[i] for i in contracted)
-        elif eqn.primitive.name == "conv_general_dilated":
-            kernel = eqn.invars[1].aval
-            total += out.size * kernel.size // kernel.shape[-1]
-        for value in eqn.params.values():
-            if hasattr(value, "jaxpr"):
-                total += count_products(value.jaxpr)
-    return total
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("vit_ti", {}),
-        ("cct_7", {}),
-        ("vit", {"depth": 2, "stem": "shifted_patch", "patch_size": 8}),
-        ("vit", {"depth": 2, "pooling": "mean", "num_registers": 3, "mlp_ratio": 1.5}),
-        ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 16),
-                 "stem_downsampling": "stride"}),
-        ("vit", {"depth": 1, "distillation_token": True, "num_registers": 1}),
-        ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 16, 32),
-                 "patch_size": 8}),
-        ("vit", {"depth": 1, "stem": "conv", "stem_channels": (8, 8, 16, 16, 32, 32),
-                 "patch_size": 8, "stem_norm": "batch",
-                 "stem_downsampling": "avg_pool"}),
-        ("resnet18", {}),
-        ("resnet50", {"width": 16}),
-    ],
-)  # fmt: skip
-def test_count_macs_is_what_is_traced(name, settings):
-    model = make(name, **settings)
-    images = jnp.zeros((1, *CIFAR))
-    traced = jax.make_jaxpr(model.apply)(shapes_of(model), images)
-    assert models.count_macs(model, CIFAR) == count_products(traced.jaxpr)
-
-
-def test_count_macs_of_an_autoencoder_counts_what_is_encoded():
-    model = models.make_model(
-        {"name": "vit", "depth": 2, "num_registers": 3, "mlp_ratio": 2.0},
-        num_classes=10, image_shape=CIFAR, dtype="float32",
-        config_mae={"decoder_width": 48, "decoder_depth": 3, "decoder_heads": 2},
-    )  # fmt: skip
-    images, visible = jnp.zeros((1, *CIFAR)), jnp.zeros((1, 16), int)
-    traced = jax.make_jaxpr(model.apply)(shapes_of(model), images, visible)
-    assert models.count_macs(model, CIFAR) == count_products(traced.jaxpr)
-
-
-def test_count_macs_by_hand():
-    assert models.count_macs(make("vit_ti"), CIFAR) == 365_107_584
-    assert models.count_macs(make("resnet18"), CIFAR) == 555_422_720
-    assert models.count_macs(make("resnet18"), (25, 25, 3)) == (
-        625 * 27 * 64 + 625 * 4 * 9 * 64**2
-        + 169 * (9 * (64 * 128 + 3 * 128**2) + 64 * 128)
-        + 49 * (9 * (128 * 256 + 3 * 256**2) + 128 * 256)
-        + 16 * (9 * (256 * 512 + 3 * 512**2) + 256 * 512)
-        + 5120
-    )  # fmt: skip
-
-
-# XLA also counts element-wise operations and leaves out products with zero padding,
-# which is why the ResNet is asked about larger images.
-@pytest.mark.parametrize(
-    ("name", "image_shape"), [("vit_ti", CIFAR), ("resnet18", (256, 256, 3))]
-)
-def test_count_macs_agrees_with_xla(name, image_shape):
-    model = make(name, image_shape)
-    images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    lowered = jax.jit(model.apply).lower(shapes_of(model, image_shape), images)
-    flops = lowered.cost_analysis()["flops"]
-    assert flops / 2 == pytest.approx(models.count_macs(model, image_shape), rel=0.065)
 
 
 def test_config_replaces_the_rows_settings():

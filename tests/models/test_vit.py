@@ -16,7 +16,7 @@ SMALL = {"num_classes": 5, "width": 8, "depth": 2, "num_heads": 2, "mlp_ratio": 
 
 
 def random_variables(model, image_shape=IMAGE_SHAPE, seed=0):
-    """Parameters of the model's shapes, none of them near 0 or 1 by construction."""
+    """Random parameters of the model's shapes, far from their initial values."""
     rng = np.random.default_rng(seed)
     images = jnp.zeros((1, *image_shape))
     shapes = jax.eval_shape(model.init, jax.random.key(0), images)
@@ -276,7 +276,7 @@ def test_each_head_is_told_apart_where_asked():
     np.testing.assert_array_equal(logits, (first + second) / 2)
 
 
-# Every field, a value other than the one beside it, and what else must be set.
+# Field: (a value other than that of `SMALL`, further settings that it needs).
 CHANGES = {
     "num_classes": (6, {}),
     "patch_size": (2, {}),
@@ -315,7 +315,7 @@ CHANGES = {
 
 def test_every_setting_is_tried():
     fields = {field.name for field in dataclasses.fields(ViT)}
-    # The last is another way to the same result: see test_vit_parts.
+    # The last computes the same in another way: see test_attention.
     assert set(CHANGES) == fields - {"name", "parent", "attention_implementation"}
 
 

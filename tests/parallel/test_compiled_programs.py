@@ -22,7 +22,7 @@ def run_program(cache, jax_is_imported="later", **variables):
     environment = {
         **os.environ,
         "XDG_CACHE_HOME": str(cache),
-        # Also what is compiled in no time.
+        # Programs that compile in milliseconds are kept as well.
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         **variables,
     }
@@ -65,7 +65,7 @@ def test_a_user_without_a_home_is_served_too():
     code = (
         "import os; os.environ.pop('HOME'); os.environ.pop('XDG_CACHE_HOME', 0)\n"
         "os.environ.pop('JAX_COMPILATION_CACHE_DIR', 0)\n"
-        # Imported first: that user may not be able to read where Python lies.
+        # Imports come first, because that user may not read the folder of Python.
         "from vit_jax.parallel.commands import run_command\n"
         "os.setuid(12345); run_command(lambda _: print('served'))"
     )

@@ -1,25 +1,20 @@
-"""Two real processes, two devices each, train one run and fail as one."""
+"""Two real processes with two devices each train one run and fail together."""
 
-import contextlib
 import json
 import os
 import re
 import shutil
 import signal
-import socket
-import subprocess
-import sys
-import threading
 import time
 
 import jax
 import numpy as np
 import pytest
 
+from tests.parallel.running import free_port, outputs, running
 from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.data import load
 from vit_jax.errors import UserError
-from vit_jax.parallel.startup_barrier import startup_barrier
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.manifest import verify
@@ -45,32 +40,6 @@ def make_config(**changes):
     ])  # fmt: skip
 
 
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
-
-
-@contextlib.contextmanager
-def running(count, *arguments):
-    """`count` Python processes; "ADDRESS" and "ID" in the arguments are replaced."""
-    address = f"127.0.0.1:{free_port()}"
-    with contextlib.ExitStack() as stack:
-        processes = []
-        for i in range(count):
-            words = {"ADDRESS": address, "ID": str(i)}
-            process = subprocess.Popen(
-                [sys.executable, *(words.get(word, word) for word in arguments)],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                env={
-                    **os.environ, "JAX_NUM_CPU_DEVICES": "2",
-                    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
-                },
-            )  # fmt: skip
-            processes.append(stack.enter_context(process))
-            stack.callback(process.kill)
-        yield processes
-
-
 def training(workdir, *arguments, count=2):
     """The first `count` of two processes that train."""
     return running(
@@ -78,11 +47,6 @@ def training(workdir, *arguments, count=2):
         "--num_processes=2", "--coordinator_address", "ADDRESS", "--process_id", "ID",
         *SETTINGS, *arguments,
     )  # fmt: skip
-
-
-def outputs(processes, timeout=200):
-    """(stdout, stderr) of each, once all have ended."""
-    return [process.communicate(timeout=timeout) for process in processes]
 
 
 def wait_for_log(workdir, process):
@@ -211,52 +175,6 @@ def test_only_the_first_process_writes_and_prints(resumed):
     assert steps == sorted(steps) and steps.count(30) == steps.count(60) == 2
 
 
-AGREEMENTS = """
-import sys
-from vit_jax.parallel import processes, distributed
-from vit_jax.parallel.commands import run_command
-from vit_jax.errors import UserError
-from vit_jax.parallel.mesh import make_mesh
-
-def main(arguments):
-    me = int(arguments[1])
-    distributed.start(arguments[0], 2, me, timeout_seconds=100)
-    assert processes.broadcast_from_primary(lambda: [me, None, 0.1]) == [0, None, 0.1]
-    assert processes.start_max(10 * me + 5)() == 15
-    assert [d.process_index for d in make_mesh(2).devices] == [0, 1]
-    assert make_mesh(0).size == 4
-    refuse(lambda: make_mesh(3), "3, but 2 processes")
-    refuse(lambda: processes.broadcast_from_primary(lambda: fail(0)), "0 failed")
-    words = ["Process 1 could not start", "1 failed"][me]
-    refuse(lambda: processes.run_on_all(lambda: me == 1 and fail(me)), words)
-    processes.require_same({"depth": 4})
-    processes.require_same({"depth": 4, "seed": me})
-
-def fail(number):
-    raise UserError(f"{number} failed")
-
-def refuse(function, words):
-    try:
-        function()
-    except UserError as error:
-        assert words in str(error), error
-    else:
-        raise AssertionError(words)
-
-run_command(main)
-"""
-
-
-@pytest.mark.slow
-def test_processes_agree_and_fail_together():
-    with running(2, "-c", AGREEMENTS, "ADDRESS", "ID") as both:
-        (_, first), (_, second) = texts = outputs(both)
-    assert [process.returncode for process in both] == [1, 1], texts
-    assert "error: Process 1 could not start; see its own message." in first
-    assert "error: Process 1 differs from process 0 (seed: 0 there, 1 here)" in second
-    assert "Traceback" not in first + second
-
-
 ENDS = """
 import os, signal, sys, time
 from vit_jax.parallel import distributed
@@ -273,6 +191,8 @@ def main(arguments):
 
 run_command(main)
 """
+
+
 JAX_ALONE = """
 import jax, os, signal, sys, time
 jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
@@ -300,7 +220,7 @@ def test_a_process_that_ends_alone_ends_the_others(end, status):
 
 @pytest.mark.slow
 def test_jax_alone_ends_neither_for_a_failure_nor_for_a_second_signal():
-    """Why `distributed.leave` and `StopSignals` exist, as long as this passes."""
+    """While this passes, `distributed.leave` and `StopSignals` are needed."""
     with running(2, "-c", JAX_ALONE, "ADDRESS", "ID") as both:
         assert both[1].stdout.readline() == "leaving\n"
         time.sleep(8)  # longer than the others above need
@@ -319,7 +239,7 @@ def test_a_missing_process_is_named_by_the_command(tmp_path):
 
 @pytest.mark.slow
 def test_jax_alone_aborts_where_a_process_is_missing():
-    """Why the start-up barrier exists, as long as this passes."""
+    """While this passes, the start-up barrier is needed."""
     code = (
         "import jax, sys; jax.distributed.initialize(sys.argv[1], 2, 0, None, None, 1)"
     )
@@ -377,78 +297,3 @@ def test_mistakes_in_the_flags_are_one_sentence(flags, words, capsys, monkeypatc
     with pytest.raises(UserError, match=words):
         main([f"--config={CONFIG}", "--workdir=never_made", *flags])
     assert not os.path.exists("never_made")
-
-
-def call(address, ids, *, num_processes=3, timeout_seconds=1.0):
-    """What each of several threads, one for each id, gets at the start-up barrier."""
-    messages, connections = [None] * len(ids), []
-
-    def run(place):
-        try:
-            opened = startup_barrier(
-                address, num_processes, ids[place], timeout_seconds=timeout_seconds
-            )
-            connections.extend(opened.values())
-        except UserError as error:
-            messages[place] = str(error)
-
-    threads = [threading.Thread(target=run, args=[i]) for i in range(len(ids))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=30)
-    for connection in connections:
-        connection.close()
-    return messages
-
-
-def test_the_startup_barrier_names_who_is_missing():
-    address = f"127.0.0.1:{free_port()}"
-    assert call(address, [2, 0, 1], timeout_seconds=20.0) == [None] * 3
-    # The port is free again at once, as JAX needs it.
-    for message in call(address, [0, 2]):
-        assert "did not start within 1 s: 1;" in message
-    (message,) = call(address, [1])
-    assert f"nothing answered at {address}" in message
-    primary, *both = call(address, [0, 1, 1])
-    assert "within 1 s: 2;" in primary
-    assert any("process 1 of 3 came" in message for message in both)
-
-
-def test_strangers_do_not_disturb_the_startup_barrier():
-    port = free_port()
-    stop = threading.Event()
-
-    def disturb():
-        while not stop.is_set():
-            with (
-                contextlib.suppress(OSError),
-                socket.create_connection(("127.0.0.1", port), timeout=1) as stranger,
-            ):
-                stranger.sendall(b"GET / HTTP/1.1\r\n" * 100)
-            time.sleep(0.05)
-
-    thread = threading.Thread(target=disturb)
-    thread.start()
-    try:
-        messages = call(f"127.0.0.1:{port}", [0, 1, 2], timeout_seconds=20.0)
-    finally:
-        stop.set()
-        thread.join()
-    assert messages == [None] * 3
-
-
-def test_a_stranger_instead_of_process_0_is_told():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-
-        def answer():
-            connection, _ = server.accept()
-            with connection:
-                connection.sendall(b"220 mail ready\r\n")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        (message,) = call(address, [1])
-        thread.join()
-    assert "another program answers there" in message

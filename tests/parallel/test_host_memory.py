@@ -1,4 +1,4 @@
-"""What a step on a CPU needs again and again stays with the process."""
+"""A process on a CPU keeps freed memory for its next step."""
 
 import os
 import platform
@@ -54,7 +54,7 @@ def test_a_command_uses_freed_memory_again(tmp_path):
     cache = {"XDG_CACHE_HOME": str(tmp_path), "JAX_PLATFORMS": "cpu"}
     first, second, third = count_faults("command", **cache)
     assert second < first / 10 and third > first / 2
-    # Otherwise every page is new again, or the setting would not be needed.
+    # Without the setting every page is new again, so the setting is needed.
     first, second, _ = count_faults("plain", **cache)
     assert second > first / 2
 

@@ -1,4 +1,4 @@
-"""One device against eight: the same training, beyond rounding."""
+"""Eight devices train as one does, up to rounding."""
 
 import jax
 import numpy as np
@@ -73,7 +73,7 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimize
     assert len(losses[0]) == 3
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
     assert split["test"]["loss"] == pytest.approx(whole["test"]["loss"], rel=1e-3)
-    # The checkpoint of a split state is a whole one to whoever reads it.
+    # A checkpoint of a split state is read as a whole one.
     assert load_run(tmp_path / "split").step == split["best_step"]
 
     state = make_experiment(config, data.load(config.data)).init_state()
@@ -123,7 +123,7 @@ def compare_one_and_eight(make_config, tmp_path):
     ]
     losses = [train_losses(tmp_path / f"on{n}") for n in (1, 8)]
     assert len(losses[0]) == 3
-    # Sums over the batch are taken in another order: float32 rounding, no more.
+    # Sums over the batch have another order, which changes the rounding of float32.
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
     assert results[0]["test"]["num_examples"] == results[1]["test"]["num_examples"]
     assert results[0]["test"]["loss"] == pytest.approx(

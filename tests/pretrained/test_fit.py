@@ -1,4 +1,4 @@
-"""Resized positions and kernels against other libraries and the paper's property."""
+"""Resized positions and kernels agree with other libraries and with the paper."""
 
 import jax
 import numpy as np

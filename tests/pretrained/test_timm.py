@@ -32,7 +32,7 @@ CASES = {
 
 
 def model_for(settings, **changes):
-    """The ViT that the file implies; what only 10 classes need is added."""
+    """The ViT that the file implies, with a head of 10 classes."""
     return ViT(**({"num_classes": 10} | settings | changes))
 
 
@@ -221,7 +221,7 @@ def test_google_layouts_are_read_as_timm_reads_them(tmp_path):
     reference.load_pretrained(str(tmp_path / "google.npz"))
     settings = implied_settings(tmp_path / "google.npz")
     assert settings.pop("activation") == "gelu_tanh"
-    # Our exact GELU, in both.
+    # Both use the exact GELU.
     for block in reference.blocks:
         block.mlp.act = torch.nn.GELU()
     model = model_for(settings)

@@ -1,4 +1,4 @@
-"""Checkpoints survive kills, damage and full disks; every fault here is a real one."""
+"""Checkpoints survive kills, damage and full disks, which all happen for real here."""
 
 import contextlib
 import hashlib
@@ -66,7 +66,7 @@ def make_state(step: int, size: int = 16, features: int = 3) -> State:
 
 
 def bits(tree: Any) -> list[tuple[str, bytes]]:
-    """Everything there is to know about the leaves' values."""
+    """Name, dtype, shape and bytes of every leaf, to compare states."""
     return [
         (f"{jax.tree_util.keystr(path)} {leaf.dtype} {leaf.shape}", leaf.tobytes())
         for path, leaf in jax.tree_util.tree_leaves_with_path(
@@ -371,7 +371,7 @@ def test_damage_to_any_file_is_named_and_survived(two_checkpoints, damage):
     intact = {path: path.read_bytes() for path in files}
     for path in files:
         damage(path)
-        # Orbax's own bookkeeping, which restoring does not need.
+        # These files of Orbax are not needed to restore.
         harmless = path.parent == newest or path.name == "commit_success.txt"
         # One bit of a digest in the manifest blames the file of that digest.
         name = "" if path.name == "manifest.json" else path.name
@@ -455,7 +455,7 @@ def test_no_file_of_a_checkpoint_is_ever_unpickled(two_checkpoints, monkeypatch)
         original = path.read_bytes()
         path.write_bytes(payload)
         if path.name != "manifest.json":
-            write_manifest(folder)  # a stranger can write one, too
+            write_manifest(folder)  # anybody can write a manifest
         with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with Checkpoints(two_checkpoints, read_only=True) as checkpoints:
@@ -463,7 +463,7 @@ def test_no_file_of_a_checkpoint_is_ever_unpickled(two_checkpoints, monkeypatch)
         path.write_bytes(original)
     assert not bomb.exists()
     pickle.loads(payload)
-    assert bomb.exists()  # so it would have been seen
+    assert bomb.exists()  # Plain pickle would have run it.
 
 
 @pytest.mark.slow
@@ -495,7 +495,7 @@ def test_strangers_are_refused(tmp_path):
 def test_killed_at_any_moment(tmp_path):
     kills = json.loads(run_python("kill_repeatedly", tmp_path))
     assert kills["committed"] > 10
-    assert kills["interrupted_saves"] > 0  # or the kills came at harmless moments
+    assert kills["interrupted_saves"] > 0  # Otherwise no kill met a save.
 
 
 def kill_repeatedly(folder: str) -> None:
@@ -589,7 +589,7 @@ def fill_disk(folder: str) -> None:
     save(2)
     with full:
         checkpoints.wait()
-    checkpoints.wait()  # told once
+    checkpoints.wait()  # The error is raised once.
     save(2)
     with full:
         save(3)

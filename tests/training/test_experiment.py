@@ -1,4 +1,4 @@
-"""From a config to an experiment: the plan, the summary, and what does not fit."""
+"""From a config to an experiment: the plan, and settings that do not fit."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def splits(tiny_config):
 def test_what_does_not_fit_is_refused_before_compiling(
     tiny_config, splits, monkeypatch, setting, value, words
 ):
-    # Reaching a compilation would fail the test with another error.
+    # A compilation would raise another error.
     monkeypatch.setattr("jax.jit", None)
     config = tiny_config(**{setting.replace(".", "__"): value})
     with pytest.raises(UserError) as refusal:
@@ -47,7 +47,7 @@ def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
 ):
     def microbatches(**settings):
         built = make_experiment(tiny_config(**settings), splits)
-        assert built.config.optim.num_microbatches in (1, 8)  # As it was asked for.
+        assert built.config.optim.num_microbatches in (1, 8)  # The setting decides.
         return built.num_microbatches
 
     monkeypatch.setattr(backend, "num_microbatches", lambda size, macs: size // 16)

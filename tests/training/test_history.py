@@ -12,7 +12,7 @@ def test_best_by_accuracy_then_loss_and_never_by_nan():
         (0.5, 1.0, True),
         (math.nan, math.nan, False),
         (0.6, math.nan, False),
-        (0.6, 1.0, True),  # a NaN before it is no hindrance
+        (0.6, 1.0, True),  # An earlier NaN does not matter.
         (0.6, 0.9, True),
         (0.6, 0.9, False),
         (0.5, 0.1, False),

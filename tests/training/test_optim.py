@@ -75,10 +75,10 @@ def test_plateau_scale(losses, scale):
         ([0.5, 0.4], 0, None, False),
         ([0.5, 0.4], 1, None, True),
         ([0.5, 0.4], 2, None, False),
-        ([0.5, 0.4, 0.5], 2, None, True),  # as good is not better
+        ([0.5, 0.4, 0.5], 2, None, True),  # An equal accuracy is no improvement.
         ([0.5, 0.4, 0.6], 2, None, False),
         ([0.5, 0.9], 0, 0.9, True),
-        ([0.9, 0.5], 0, 0.9, True),  # the best so far counts
+        ([0.9, 0.5], 0, 0.9, True),  # The best so far reaches the target.
         ([0.5, math.nan, math.nan], 2, None, True),
     ],
 )
@@ -130,7 +130,7 @@ def updates_for(params, grads, **settings):
 @pytest.mark.parametrize("name", ["adamw", "sgd", "muon"])
 @pytest.mark.parametrize("decay_all", [False, True])
 def test_decay_reaches_whom_it_should(vit_params, name, decay_all):
-    """Without gradients, what moves a parameter is its decay alone."""
+    """Without gradients only the decay changes a parameter."""
     ones = jax.tree.map(jnp.ones_like, vit_params)
     zeros = jax.tree.map(jnp.zeros_like, vit_params)
     settings = {
@@ -164,7 +164,7 @@ def test_first_updates_by_hand():
     assert first(
         name="sgd", weight_decay=0.0, momentum=0.9, nesterov=True
     ) == pytest.approx(-0.1 * 3 * 1.9)
-    # Clipping comes first.
+    # Gradients are clipped before anything else.
     assert first(name="sgd", weight_decay=0.0, clip_norm=1.0) == pytest.approx(-0.1)
 
 
@@ -188,7 +188,7 @@ def test_muon_makes_block_updates_orthogonal(vit_params):
         values = np.linalg.svd(np.asarray(matrix), compute_uv=False)
         assert values.min() > 0.2 and values.max() < 1.3
         assert np.median(values) > 0.65
-    # AdamW has the rest: its first step has the size of the learning rate everywhere.
+    # AdamW updates all others: its first step has the size of the learning rate.
     np.testing.assert_allclose(np.abs(updates["head"]["kernel"]), 0.1, rtol=1e-4)
 
 

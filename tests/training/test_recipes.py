@@ -42,7 +42,7 @@ BASELINE = {
 }  # fmt: skip
 POST_NORM = {"batch_size": 64, "optim.name": "adam", **PLAIN}
 
-# config: parameters, and what the study it follows says.
+# Config: (number of parameters, the settings that its study states).
 RECIPES = {
     "vit_cifar.py": (3_907_786, {"optim.name": "muon", "schedule.name": "linear"}),
     "vit_cifar_fast.py": (8_834_122, {
@@ -53,6 +53,11 @@ RECIPES = {
         "objective": "masked_autoencoding", "mae.mask_ratio": 0.75,
         "data.select_on": "nothing", "data.validation": 0,
     }),
+    "vit_laptop.py": (1_315_722, {
+        "optim.name": "muon", "schedule.name": "linear", "time_budget": "2 CPU hours",
+    }),
+    "resnet_laptop.py": (RESNET, {"time_budget": "2 CPU hours", "optim.name": "sgd"}),
+    "resnet_laptop.py:small": (701_466, {"time_budget": "2 CPU hours"}),
     "resnet_cifar.py": (
         RESNET, {"optim.nesterov": True, "augment.flip": "alternating"}
     ),
@@ -166,9 +171,11 @@ def splits(cifar10_dir):
 
 
 def first_two_steps(name, splits):
-    """Of batches of 8: parameters before and after, and the metrics of each step."""
+    """(parameters before and after, metrics of each step) with batches of 8."""
     config = load(name)
     config.batch_size, config.num_devices, config.model.dtype = BATCH, 1, "float32"
+    if config.time_budget:  # Only a training measures how many steps that is.
+        config.num_steps = 1000
     experiment = make_experiment(config, splits)
     train, state = splits["train"], experiment.init_state()
     step = jax.jit(experiment.train_step)
@@ -207,13 +214,13 @@ def test_first_two_steps(name, splits):
         moved = max(
             float(jnp.abs(a - b).max()) for a, b in zip(before, after, strict=True)
         )
-        # A warm-up begins at a rate of zero: its first step moves nothing.
+        # A warm-up begins at a rate of zero, so its first step changes nothing.
         assert (moved > 0) == (scores["learning_rate"] > 0)
 
 
 @pytest.mark.parametrize("change", ["augment", "decay", "cosine", "longer"])
 def test_each_single_change_is_one_change(change):
-    """Between baseline and stronger, a variant differs from the baseline in one way."""
+    """Each variant between "baseline" and "stronger" makes one change."""
 
     def settings(variant):
         return dict(flatten(load(f"vit_256x6.py:{variant}")))

@@ -1,4 +1,4 @@
-"""Interrupted anywhere and resumed, a run ends with the bits of one that was not."""
+"""A run that is interrupted and resumed ends with the bits of an uninterrupted one."""
 
 import json
 import os
@@ -266,7 +266,7 @@ def wait_for_step(workdir, step, process):
 
 @pytest.mark.slow
 def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_path):
-    """kill -9, SIGTERM and Ctrl-C at whatever moment, against one that ran through."""
+    """SIGKILL, SIGTERM and Ctrl-C at any moment change no bit of the result."""
     whole = start(tmp_path / "whole")
     pieces = tmp_path / "pieces"
     for number, status, at in (

@@ -80,7 +80,7 @@ def test_the_same_key_gives_the_same_bits_and_another_does_not(tiny_config, spli
 
 @pytest.mark.slow
 def test_each_step_draws_anew(tiny_config, splits):
-    """Without learning, only dropout can change the loss from one step to the next."""
+    """At a rate of zero only dropout can change the loss from step to step."""
     losses = [
         one_step(
             tiny_config(augment__crop="none", model__dropout=rate), splits, n, 0.0

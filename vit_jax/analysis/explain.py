@@ -38,7 +38,7 @@ def vit_maps(
     run: Run,
     seen: attention.Attention,
     images: Images,
-    classes: Int[np.ndarray, "n"],
+    classes: Int[np.ndarray, " n"],
     *,
     block: int | None = None,
     head: int | None = None,
@@ -84,7 +84,7 @@ def vit_maps(
 def explain_vit(
     run: Run,
     images: Images,
-    classes: Int[np.ndarray, "n"],
+    classes: Int[np.ndarray, " n"],
     picture: UInt8[np.ndarray, "h w c"],
     caption: str,
     **map_options: Any,
@@ -116,7 +116,7 @@ def explain_vit(
 
 
 def explain_resnet(
-    run: Run, images: Images, classes: Int[np.ndarray, "n"]
+    run: Run, images: Images, classes: Int[np.ndarray, " n"]
 ) -> tuple[Maps, dict[str, Figure]]:
     """Grad-CAM of the last two stages, and the figure of feature maps, by file name."""
     last = len(run.model.stage_sizes)

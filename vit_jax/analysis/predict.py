@@ -23,7 +23,7 @@ _BATCH_SIZE = 16
 
 
 def describe(
-    probabilities: Float[np.ndarray, "classes"], class_names: Sequence[str]
+    probabilities: Float[np.ndarray, " classes"], class_names: Sequence[str]
 ) -> dict[str, Any]:
     """The most probable classes.
 

@@ -48,7 +48,7 @@ def resize(
 
 
 def smooth_labels(
-    labels: Int[Array, "b"], *, num_classes: int, smoothing: float
+    labels: Int[Array, " b"], *, num_classes: int, smoothing: float
 ) -> Float32[Array, "b {num_classes}"]:
     """One-hot targets, of which the fraction `smoothing` is spread over all classes."""
     return (1 - smoothing) * jax.nn.one_hot(labels, num_classes) + (
@@ -181,11 +181,11 @@ def make_augment(
     def augment(
         key: Key[Array, ""],
         images: UInt8[Array, "b h w c"],
-        labels: Int32[Array, "b"],
+        labels: Int32[Array, " b"],
         *,
         step: Int32[Array, ""],
-        epochs: Int32[Array, "b"],
-        indices: Int32[Array, "b"],
+        epochs: Int32[Array, " b"],
+        indices: Int32[Array, " b"],
     ) -> tuple[Float32[Array, "b rows columns c"], Float32[Array, "b k"]]:
         image_key, mix_key = jax.random.split(key)
         keys = jax.random.split(image_key, len(images))

@@ -80,7 +80,7 @@ def make_table(
 
 
 def apply_rows(
-    image: UInt8[Array, "h w c"], *, table: Operation, rows: Int[Array, "n"]
+    image: UInt8[Array, "h w c"], *, table: Operation, rows: Int[Array, " n"]
 ) -> UInt8[Array, "h w c"]:
     """Applies rows of a table to an image, 0..255, one after another.
 

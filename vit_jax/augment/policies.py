@@ -19,7 +19,7 @@ from vit_jax.augment.operations import apply_rows, make_table
 _UNSIGNED = ("posterize", "solarize")
 
 # Pairs of (operation, probability, bin of 10), found by Cubuk et al. 2019.
-_AUTOAUGMENT_CIFAR10 = (
+AUTOAUGMENT_CIFAR10 = (
     (("invert", 0.1, 0), ("contrast", 0.2, 6)),
     (("rotate", 0.7, 2), ("translate_x", 0.3, 9)),
     (("sharpness", 0.8, 1), ("sharpness", 0.9, 3)),
@@ -48,7 +48,7 @@ _AUTOAUGMENT_CIFAR10 = (
 )
 
 
-def _linspace(start: float, stop: float, num: int) -> Float32[np.ndarray, "num"]:
+def _linspace(start: float, stop: float, num: int) -> Float32[np.ndarray, " num"]:
     """torch.linspace to the last bit: a float32 step, counted from the nearer end."""
     step = np.float64((np.float32(stop) - np.float32(start)) / np.float32(num - 1))
     i = np.arange(num)
@@ -65,7 +65,7 @@ def magnitudes(
     rotate: float,
     enhance: float,
     posterize: int,
-) -> dict[str, Float32[np.ndarray, "{num_bins}"]]:
+) -> dict[str, Float32[np.ndarray, " {num_bins}"]]:
     """The magnitude of each operation in each bin.
 
     Bins rise evenly from no effect to the largest magnitude, which the arguments give
@@ -169,7 +169,7 @@ def autoaugment(
     """
     height, width, _ = image.shape
     space = _standard_magnitudes(10, height, width) | {"invert": np.zeros(10)}
-    steps = [step for pair in _AUTOAUGMENT_CIFAR10 for step in pair]
+    steps = [step for pair in AUTOAUGMENT_CIFAR10 for step in pair]
     choices = _with_signs((name, space[name][number]) for name, _, number in steps)
     table = make_table([*choices, ("identity", 0.0)], height=height, width=width)
     probabilities = jnp.array([p for _, p, _ in steps], jnp.float32)

@@ -10,26 +10,28 @@ from vit_jax.data.permutation import PASS, permutation
 
 
 @functools.lru_cache(maxsize=4)
-def _order(num_examples: int, seed: int, epoch: int) -> Int[np.ndarray, "num_examples"]:
+def _order(
+    num_examples: int, seed: int, epoch: int
+) -> Int[np.ndarray, " num_examples"]:
     order = permutation(num_examples, seed=seed, purpose=PASS, number=epoch)
     order.flags.writeable = False  # The cache hands the same array to every caller.
     return order
 
 
-def _positions(batch_size: int, step: int) -> Int[np.ndarray, "batch_size"]:
+def _positions(batch_size: int, step: int) -> Int[np.ndarray, " batch_size"]:
     return np.arange(step * batch_size, (step + 1) * batch_size)
 
 
 def train_epochs(
     num_examples: int, batch_size: int, step: int
-) -> Int32[np.ndarray, "batch_size"]:
+) -> Int32[np.ndarray, " batch_size"]:
     """The epoch, from 0, that each example of batch `step` belongs to."""
     return (_positions(batch_size, step) // num_examples).astype(np.int32)
 
 
 def train_indices(
     num_examples: int, batch_size: int, seed: int, step: int
-) -> Int32[np.ndarray, "batch_size"]:
+) -> Int32[np.ndarray, " batch_size"]:
     """Indices, 0 to num_examples - 1, of the examples in batch `step` (from 0).
 
     The order of all epochs is one endless sequence, with a new permutation for each
@@ -51,7 +53,7 @@ def train_indices(
 
 def eval_batches(
     num_examples: int, batch_size: int
-) -> Iterator[tuple[Int32[np.ndarray, "batch_size"], Bool[np.ndarray, "batch_size"]]]:
+) -> Iterator[tuple[Int32[np.ndarray, " batch_size"], Bool[np.ndarray, " batch_size"]]]:
     """Yields (indices, mask) of batches that have every example once, in order.
 
     All batches have the same size, so one compiled step serves them all. The last one

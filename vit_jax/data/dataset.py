@@ -9,7 +9,7 @@ from vit_jax.data.permutation import HOLD_OUT, TEST_SPLIT, permutation
 from vit_jax.data.rows import Rows
 from vit_jax.errors import UserError
 
-Counts = Int[np.ndarray, "classes"]
+Counts = Int[np.ndarray, " classes"]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -76,11 +76,11 @@ class Dataset:
         """The number of images of each class."""
         return np.bincount(self.labels, minlength=self.num_classes)
 
-    def select(self, indices: Int[np.ndarray, "m"]) -> "Dataset":
+    def select(self, indices: Int[np.ndarray, " m"]) -> "Dataset":
         """The examples at `indices`, in the order of `indices`."""
         return Dataset(self.images[indices], self.labels[indices], self.class_names)
 
-    def part(self, indices: Int[np.ndarray, "m"]) -> "Dataset":
+    def part(self, indices: Int[np.ndarray, " m"]) -> "Dataset":
         """The same as `select`, except that images in a file are not copied."""
         images = self.images
         if isinstance(images, np.memmap):

@@ -9,7 +9,7 @@ PASS, HOLD_OUT, TEST_SPLIT = range(3)
 
 def permutation(
     num: int, *, seed: int, purpose: int, number: int
-) -> Int[np.ndarray, "num"]:
+) -> Int[np.ndarray, " num"]:
     """The integers 0 to num - 1 in a random order: a pure function of its arguments.
 
     NumPy may change what `Generator.permutation` returns for a seed (NEP 19), but not

@@ -14,7 +14,7 @@ class Rows:
     indexing a memory map with an array reads and copies those rows at once.
     """
 
-    def __init__(self, array: np.ndarray, indices: Int[np.ndarray, "n"]):
+    def __init__(self, array: np.ndarray, indices: Int[np.ndarray, " n"]):
         self._array, self._indices = array, indices
         self.dtype = array.dtype
         self.shape = (len(indices), *array.shape[1:])
@@ -36,6 +36,6 @@ class Rows:
             raise ValueError("Rows cannot become an array without a copy")
         return np.asarray(self[:], dtype)
 
-    def part(self, indices: Int[np.ndarray, "m"]) -> "Rows":
+    def part(self, indices: Int[np.ndarray, " m"]) -> "Rows":
         """A part of these rows, without reading them."""
         return Rows(self._array, self._indices[indices])

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from vit_jax.figures import style
 
-MeanAndError = tuple[Float[np.ndarray, "points"], Float[np.ndarray, "points"]]
+MeanAndError = tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]
 
 
 def draw_map(
@@ -122,7 +122,7 @@ def mean_distances(
 
 
 def deletion_insertion(
-    fraction: Float[np.ndarray, "points"],
+    fraction: Float[np.ndarray, " points"],
     deletion: Mapping[str, MeanAndError],
     insertion: Mapping[str, MeanAndError],
     *,

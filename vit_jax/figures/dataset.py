@@ -10,7 +10,7 @@ from vit_jax.figures import style
 
 
 def class_counts(
-    counts: Mapping[str, Int[np.ndarray, "k"]],
+    counts: Mapping[str, Int[np.ndarray, " k"]],
     class_names: Sequence[str],
 ) -> Figure:
     """Bars of the number of images of each class, for each split by name."""
@@ -37,8 +37,8 @@ def class_counts(
 
 def channel_histograms(
     counts: Int[np.ndarray, "c 256"],
-    mean: Float[np.ndarray, "c"],
-    std: Float[np.ndarray, "c"],
+    mean: Float[np.ndarray, " c"],
+    std: Float[np.ndarray, " c"],
     *,
     title: str = "Pixel values",
 ) -> Figure:

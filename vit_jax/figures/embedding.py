@@ -11,7 +11,7 @@ from vit_jax.figures import style
 
 def class_scatter(
     coordinates: Mapping[str, Float[np.ndarray, "n 2"]],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     class_names: Sequence[str],
     *,
     title: str = "t-SNE",

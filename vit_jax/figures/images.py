@@ -12,9 +12,9 @@ from vit_jax.figures import style
 
 def predictions(
     images: UInt8[np.ndarray, "n h w c"],
-    labels: Int[np.ndarray, "n"],
-    predicted: Int[np.ndarray, "n"],
-    confidence: Float[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
+    predicted: Int[np.ndarray, " n"],
+    confidence: Float[np.ndarray, " n"],
     class_names: Sequence[str],
     *,
     title: str = "Sample predictions",
@@ -39,7 +39,7 @@ def predictions(
 
 def disagreements(
     images: UInt8[np.ndarray, "n h w c"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     probabilities: Float[np.ndarray, "n k"],
     people: Float[np.ndarray, "n k"],
     class_names: Sequence[str],

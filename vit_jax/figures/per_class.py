@@ -21,7 +21,7 @@ HATCHES = ("", "///", "...")
 
 
 def accuracy_bars(
-    accuracy: Float[np.ndarray, "k"],
+    accuracy: Float[np.ndarray, " k"],
     class_names: Sequence[str],
     *,
     intervals: Float[np.ndarray, "k 2"] | None = None,
@@ -68,9 +68,9 @@ def accuracy_bars(
 
 
 def precision_recall_f1_bars(
-    precision: Float[np.ndarray, "k"],
-    recall: Float[np.ndarray, "k"],
-    f1: Float[np.ndarray, "k"],
+    precision: Float[np.ndarray, " k"],
+    recall: Float[np.ndarray, " k"],
+    f1: Float[np.ndarray, " k"],
     class_names: Sequence[str],
 ) -> Figure:
     """Three bars for each class; none for NaN."""
@@ -83,7 +83,7 @@ def precision_recall_f1_bars(
 
 
 def grouped_bars(
-    groups: Mapping[str, Float[np.ndarray, "k"]],
+    groups: Mapping[str, Float[np.ndarray, " k"]],
     class_names: Sequence[str],
     *,
     title: str,

@@ -20,7 +20,7 @@ _MAX_DPI = 400
 def prediction(
     photo: UInt8[np.ndarray, "h w c"],
     top_names: Sequence[str],
-    top_probabilities: Sequence[float] | Float[np.ndarray, "top"],
+    top_probabilities: Sequence[float] | Float[np.ndarray, " top"],
     *,
     heat_map: Float[np.ndarray, "rows columns"] | None = None,
     heat_map_name: str = "attention",
@@ -70,7 +70,7 @@ def prediction(
 def _draw_bars(
     axes: Axes,
     names: Sequence[str],
-    probabilities: Sequence[float] | Float[np.ndarray, "top"],
+    probabilities: Sequence[float] | Float[np.ndarray, " top"],
     title: str,
 ) -> None:
     style.label_axes(axes, title, "probability (%)")

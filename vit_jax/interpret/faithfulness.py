@@ -23,22 +23,22 @@ class Curves:
       insertion: as they are put into an empty image first; rises fast for a good map.
     """
 
-    fraction: Float[np.ndarray, "points"]
+    fraction: Float[np.ndarray, " points"]
     deletion: Float[np.ndarray, "n points"]
     insertion: Float[np.ndarray, "n points"]
 
     @property
-    def deletion_areas(self) -> Float[np.ndarray, "n"]:
+    def deletion_areas(self) -> Float[np.ndarray, " n"]:
         """Area under each image's deletion curve, 0 to 1; lower is better."""
         return np.trapezoid(self.deletion, self.fraction, axis=1)
 
     @property
-    def insertion_areas(self) -> Float[np.ndarray, "n"]:
+    def insertion_areas(self) -> Float[np.ndarray, " n"]:
         """Area under each image's insertion curve, 0 to 1; higher is better."""
         return np.trapezoid(self.insertion, self.fraction, axis=1)
 
 
-def mean_and_error(values: Float[np.ndarray, "n *rest"]) -> tuple[Any, Any]:
+def mean_and_error(values: Float[np.ndarray, " n *rest"]) -> tuple[Any, Any]:
     """Mean over the images and its standard error; NaN for a single image."""
     n = len(values)
     std = np.std(values, axis=0, ddof=1) if n > 1 else np.nan * values[0]
@@ -85,8 +85,8 @@ def measure(
     predict: Predict,
     images: Images,
     heat_maps: Maps,
-    classes: Int[np.ndarray, "n"],
-    fill: UInt8[np.ndarray, "c"],
+    classes: Int[np.ndarray, " n"],
+    fill: UInt8[np.ndarray, " c"],
     num_points: int = 17,
 ) -> Curves:
     """Removes and inserts cells of the maps' grid in order of their marks.
@@ -125,8 +125,8 @@ def measure_random(
     predict: Predict,
     images: Images,
     grid: tuple[int, int],
-    classes: Int[np.ndarray, "n"],
-    fill: UInt8[np.ndarray, "c"],
+    classes: Int[np.ndarray, " n"],
+    fill: UInt8[np.ndarray, " c"],
     num_draws: int = 2,
     seed: int = 0,
 ) -> Curves:
@@ -147,8 +147,8 @@ def compare(
     predict: Predict,
     images: Images,
     heat_maps: Mapping[str, Maps],
-    classes: Int[np.ndarray, "n"],
-    fill: UInt8[np.ndarray, "c"],
+    classes: Int[np.ndarray, " n"],
+    fill: UInt8[np.ndarray, " c"],
 ) -> tuple[dict[str, Curves], dict[str, dict[str, float]]]:
     """Curves and `describe` of each kind of map by name, and of random ones.
 

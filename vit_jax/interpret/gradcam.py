@@ -35,7 +35,7 @@ def feature_maps(
 def grad_cam(
     run: Run,
     images: UInt8[np.ndarray, "batch height width channels"],
-    classes: Int[np.ndarray, "batch"],
+    classes: Int[np.ndarray, " batch"],
     stage: int | None = None,
 ) -> Float[np.ndarray, "batch rows columns"]:
     """Where a stage's features speak for a class; 0 or more, in units of the logit.
@@ -83,7 +83,7 @@ def _gradients(
     variables: Any,
     images: Float[Array, "b h w c"],
     offset: Float[Array, "b rows columns features"],
-    classes: Int[Array | np.ndarray, "b"],
+    classes: Int[Array | np.ndarray, " b"],
     model: ResNet,
     stage: str,
 ) -> Float[Array, "b rows columns features"]:

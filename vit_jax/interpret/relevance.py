@@ -16,7 +16,7 @@ from vit_jax.runs.load import Run
 def relevance_maps(
     run: Run,
     images: UInt8[np.ndarray, "batch height width channels"],
-    classes: Int[np.ndarray, "batch"],
+    classes: Int[np.ndarray, " batch"],
     attention: Attention,
 ) -> Float[np.ndarray, "batch rows columns"]:
     """How much each patch speaks for the class, 0 or more, by Chefer et al., 2021.
@@ -58,7 +58,7 @@ def propagate(
 def attention_gradients(
     variables: Any,
     images: Float[Array, "batch height width channels"],
-    classes: Int[Array | np.ndarray, "batch"],
+    classes: Int[Array | np.ndarray, " batch"],
     weights: Float[Array | np.ndarray, "batch blocks heads tokens tokens"],
     model: ViT,
 ) -> Float[Array, "batch blocks heads tokens tokens"]:

@@ -25,10 +25,10 @@ class ReliabilityBins:
       accuracy: fraction of each bin that is predicted correctly; NaN if it is empty.
     """
 
-    edges: Float[np.ndarray, "edges"]
-    counts: Int[np.ndarray, "bins"]
-    confidence: Float[np.ndarray, "bins"]
-    accuracy: Float[np.ndarray, "bins"]
+    edges: Float[np.ndarray, " edges"]
+    counts: Int[np.ndarray, " bins"]
+    confidence: Float[np.ndarray, " bins"]
+    accuracy: Float[np.ndarray, " bins"]
 
     @property
     def calibration_error(self) -> float:
@@ -47,7 +47,7 @@ class ReliabilityBins:
 
 def reliability_bins(
     logits: Float[np.ndarray, "n k"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     num_bins: int = 15,
     *,
     equal_mass: bool = False,
@@ -76,8 +76,8 @@ def reliability_bins(
 
 
 def mean_confidence_by_class(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
-) -> tuple[Float[np.ndarray, "k"], Float[np.ndarray, "k"]]:
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " k"], Float[np.ndarray, " k"]]:
     """Mean confidence of each true class's correct predictions, and of its wrong ones.
 
     NaN if the class has no such prediction.
@@ -93,7 +93,7 @@ def mean_confidence_by_class(
 
 
 def brier_score(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> float:
     """Mean squared distance of the probabilities to the one-hot label, 0 to 2.
 
@@ -109,7 +109,7 @@ def brier_score(
 
 def summarize(
     logits: Float[np.ndarray, "n k"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     *,
     temperature: float = 1.0,
 ) -> dict[str, float | None]:

@@ -18,12 +18,12 @@ from jaxtyping import Float, Int, Int64
 from scipy.special import log_softmax, softmax
 
 
-def predicted_classes(logits: Float[np.ndarray, "n k"]) -> Int64[np.ndarray, "n"]:
+def predicted_classes(logits: Float[np.ndarray, "n k"]) -> Int64[np.ndarray, " n"]:
     """The class with the largest logit; -1 where a logit is NaN or infinite."""
     return np.where(np.isfinite(logits).all(axis=1), logits.argmax(axis=1), -1)
 
 
-def accuracy(logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]) -> float:
+def accuracy(logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]) -> float:
     """Fraction of examples whose predicted class is the label; NaN if not finite."""
     return top_k_accuracy(logits, labels, 1)
 
@@ -39,7 +39,7 @@ def accuracy_interval(accuracy: float, num_examples: int) -> tuple[float, float]
 
 
 def top_k_accuracy(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"], top: int
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"], top: int
 ) -> float:
     """Fraction of examples whose label is among the `top` largest logits.
 
@@ -53,7 +53,7 @@ def top_k_accuracy(
 
 
 def cross_entropy(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> float:
     """Mean negative log-likelihood of the labels, in nats; NaN if not finite.
 
@@ -66,7 +66,7 @@ def cross_entropy(
     return float(-log_probs[np.arange(len(labels)), labels].mean())
 
 
-def confidence(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
+def confidence(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
     """Probability of the predicted class; NaN if there is none."""
     finite = predicted_classes(logits) >= 0
     values = np.full(len(logits), np.nan)
@@ -75,8 +75,8 @@ def confidence(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n"]:
 
 
 def most_confident_mistakes(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"], num_examples: int
-) -> Int64[np.ndarray, "m"]:
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"], num_examples: int
+) -> Int64[np.ndarray, " m"]:
     """Indices of the wrong predictions with the highest confidence, highest first.
 
     m is `num_examples`, or the number of mistakes if that is less.
@@ -87,8 +87,8 @@ def most_confident_mistakes(
 
 
 def by_confidence(
-    logits: Float[np.ndarray, "n k"], indices: Int64[np.ndarray, "m"]
-) -> Int64[np.ndarray, "m"]:
+    logits: Float[np.ndarray, "n k"], indices: Int64[np.ndarray, " m"]
+) -> Int64[np.ndarray, " m"]:
     """The indices in the order of falling confidence."""
     return indices[np.argsort(-confidence(logits[indices]), kind="stable")]
 
@@ -100,10 +100,10 @@ class PerClass:
     A class that is never predicted has precision 0.
     """
 
-    precision: Float[np.ndarray, "k"]
-    recall: Float[np.ndarray, "k"]
-    f1: Float[np.ndarray, "k"]
-    support: Int[np.ndarray, "k"]
+    precision: Float[np.ndarray, " k"]
+    recall: Float[np.ndarray, " k"]
+    f1: Float[np.ndarray, " k"]
+    support: Int[np.ndarray, " k"]
 
     def macro(self) -> dict[str, float]:
         """Unweighted means over the classes that have examples."""
@@ -114,7 +114,7 @@ class PerClass:
 
 
 def per_class(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> PerClass:
     """Precision, recall, F1 score and number of examples of each class."""
     num_classes = logits.shape[1]
@@ -128,13 +128,13 @@ def per_class(
 
 
 def per_class_accuracy(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
-) -> Float[np.ndarray, "k"]:
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, " k"]:
     """Fraction of each class's examples predicted correctly, its recall; else NaN."""
     return per_class(logits, labels).recall
 
 
-def worst_class(values: Float[np.ndarray, "k"]) -> int:
+def worst_class(values: Float[np.ndarray, " k"]) -> int:
     """The class with the lowest value, such as recall or F1; the first of equal ones.
 
     Classes without examples (NaN) are left out.
@@ -144,7 +144,7 @@ def worst_class(values: Float[np.ndarray, "k"]) -> int:
 
 def summarize(
     logits: Float[np.ndarray, "n k"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     class_names: tuple[str, ...],
 ) -> dict[str, Any]:
     """All of the above in values that JSON has: undefined numbers are None.

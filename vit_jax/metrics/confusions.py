@@ -13,7 +13,7 @@ from vit_jax.metrics import classification
 
 
 def confusion_matrix(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> Int64[np.ndarray, "k k"]:
     """Number of examples of each class (row) predicted as each class (column).
 
@@ -70,10 +70,10 @@ def top_confusions(
 
 def examples_of_confusion(
     logits: Float[np.ndarray, "n k"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     true: int,
     predicted: int,
-) -> Int64[np.ndarray, "m"]:
+) -> Int64[np.ndarray, " m"]:
     """Indices of the examples of class `true` that are predicted as `predicted`.
 
     They are sorted by falling confidence.
@@ -84,7 +84,7 @@ def examples_of_confusion(
 
 def summarize(
     logits: Float[np.ndarray, "n k"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     class_names: tuple[str, ...],
 ) -> dict[str, Any]:
     """The confusion matrix and the ten most frequent mistakes, JSON-ready.

@@ -30,7 +30,7 @@ class ClassDistances:
 
 def class_distances(
     features: Float[np.ndarray, "n d"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     *,
     max_examples: int = 2000,
     seed: int = 0,

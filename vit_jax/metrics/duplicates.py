@@ -36,7 +36,7 @@ def near_duplicates(
     images: UInt8[np.ndarray, "n h w c"],
     others: UInt8[np.ndarray, "m h w c"],
     min_correlation: float = MIN_CORRELATION,
-) -> tuple[Int64[np.ndarray, "pairs 2"], Float32[np.ndarray, "pairs"]]:
+) -> tuple[Int64[np.ndarray, "pairs 2"], Float32[np.ndarray, " pairs"]]:
     """Images whose most similar image in `others` is nearly the same.
 
     Similarity is Pearson's correlation of thumbnails of about 16 pixels a side. It does

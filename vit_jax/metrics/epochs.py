@@ -17,9 +17,9 @@ class EpochMeans:
       values: the mean in each window; NaN where a logged value is NaN.
     """
 
-    epochs: Float[np.ndarray, "windows"]
-    seconds: Float[np.ndarray, "windows"]
-    values: Float[np.ndarray, "windows"]
+    epochs: Float[np.ndarray, " windows"]
+    seconds: Float[np.ndarray, " windows"]
+    values: Float[np.ndarray, " windows"]
 
     def first_reaching(self, goal: float) -> tuple[float, float]:
         """Epochs and seconds of training until a value is at least `goal`.
@@ -35,10 +35,10 @@ class EpochMeans:
 
 
 def epoch_means(
-    steps: Real[np.ndarray, "intervals"],
-    epochs: Float[np.ndarray, "intervals"],
-    seconds: Float[np.ndarray, "intervals"],
-    values: Float[np.ndarray, "intervals"],
+    steps: Real[np.ndarray, " intervals"],
+    epochs: Float[np.ndarray, " intervals"],
+    seconds: Float[np.ndarray, " intervals"],
+    values: Float[np.ndarray, " intervals"],
 ) -> EpochMeans:
     """Averages the intervals of a log over epochs.
 

@@ -74,7 +74,7 @@ def human_entropy(counts: Int64[np.ndarray, "n k"]) -> float:
 
 def confusion_correlation(
     logits: Float[np.ndarray, "n k"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     counts: Int64[np.ndarray, "n k"],
 ) -> float:
     """Does the model confuse the classes that people confuse? -1 to 1.
@@ -99,7 +99,7 @@ def largest_differences(
     logits: Float[np.ndarray, "n k"],
     counts: Int64[np.ndarray, "n k"],
     num_examples: int,
-) -> tuple[Int64[np.ndarray, "m"], Float64[np.ndarray, "m"]]:
+) -> tuple[Int64[np.ndarray, " m"], Float64[np.ndarray, " m"]]:
     """Indices of the examples on which model and people differ most, and how much.
 
     The difference is the total variation distance: half the sum of the absolute
@@ -115,7 +115,7 @@ def largest_differences(
 
 def summarize(
     logits: Float[np.ndarray, "n k"],
-    labels: Int[np.ndarray, "n"],
+    labels: Int[np.ndarray, " n"],
     counts: Int64[np.ndarray, "n k"],
 ) -> dict[str, Any]:
     """Numbers of the model and of people; undefined ones are None.

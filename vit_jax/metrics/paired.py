@@ -29,7 +29,7 @@ class McNemar:
 
 
 def mcnemar(
-    correct_a: Bool[np.ndarray, "n"], correct_b: Bool[np.ndarray, "n"]
+    correct_a: Bool[np.ndarray, " n"], correct_b: Bool[np.ndarray, " n"]
 ) -> McNemar:
     """McNemar's exact two-sided test of equal accuracy (Psychometrika 12, 1947).
 
@@ -56,8 +56,8 @@ class Difference:
 
 
 def bootstrap_difference(
-    correct_a: Bool[np.ndarray, "n"],
-    correct_b: Bool[np.ndarray, "n"],
+    correct_a: Bool[np.ndarray, " n"],
+    correct_b: Bool[np.ndarray, " n"],
     *,
     confidence: float = 0.95,
     num_resamples: int = 10_000,

@@ -17,8 +17,8 @@ class PixelStatistics:
     """
 
     counts: Int[np.ndarray, "c 256"]
-    mean: Float[np.ndarray, "c"]
-    std: Float[np.ndarray, "c"]
+    mean: Float[np.ndarray, " c"]
+    std: Float[np.ndarray, " c"]
 
 
 def pixel_statistics(images: UInt8[np.ndarray, "n h w c"]) -> PixelStatistics:

@@ -18,13 +18,13 @@ class RocCurve:
     are empty and its area is NaN. The same holds for logits that are not finite.
     """
 
-    false_positive_rate: Float[np.ndarray, "points"]
-    true_positive_rate: Float[np.ndarray, "points"]
+    false_positive_rate: Float[np.ndarray, " points"]
+    true_positive_rate: Float[np.ndarray, " points"]
     auc: float
 
 
 def one_vs_rest(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> list[RocCurve]:
     """The ROC curve of each class; examples are ranked by the class's probability.
 
@@ -45,7 +45,9 @@ def macro_auc(curves: Sequence[RocCurve]) -> float:
     return float(np.mean(areas)) if areas else math.nan
 
 
-def _curve(positive: Bool[np.ndarray, "n"], scores: Float[np.ndarray, "n"]) -> RocCurve:
+def _curve(
+    positive: Bool[np.ndarray, " n"], scores: Float[np.ndarray, " n"]
+) -> RocCurve:
     if positive.all() or not positive.any():
         return _NO_CURVE
     false_rate, true_rate, _ = sklearn.metrics.roc_curve(positive, scores)

@@ -34,7 +34,7 @@ class Fit:
     declined: str = ""
 
 
-def fit(logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]) -> Fit:
+def fit(logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]) -> Fit:
     """A T for logits / T (Guo et al. 2017, arXiv:1706.04599, section 4.2), or none.
 
     T maximises the likelihood of the labels times a normal distribution of log T around
@@ -71,13 +71,13 @@ def fit(logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]) -> Fit:
 
 
 def _log_likelihoods(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"], temperature: float
-) -> Float[np.ndarray, "n"]:
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"], temperature: float
+) -> Float[np.ndarray, " n"]:
     return log_softmax(logits / temperature, axis=1)[np.arange(len(labels)), labels]
 
 
 def _most_probable(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> float:
     def loss(log_t: float) -> float:
         fitted = _log_likelihoods(logits, labels, math.exp(log_t)).sum()
@@ -90,8 +90,8 @@ def _most_probable(
 
 
 def _cross_validated_gains(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, "n"]
-) -> Float[np.ndarray, "n"]:
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
     """What each image's log-likelihood gains by a T that the other folds give."""
     folds = np.random.default_rng(0).permutation(len(labels)) % _NUM_FOLDS
     gains = np.empty(len(labels))

@@ -84,7 +84,7 @@ def resize_kernel(
     return resized.astype(np.float32)
 
 
-def _centres(old: int, new: int) -> Float[np.ndarray, "new"]:
+def _centres(old: int, new: int) -> Float[np.ndarray, " new"]:
     """Where the middle of each new pixel lies among the old ones."""
     return (np.arange(new) + 0.5) * old / new - 0.5
 
@@ -96,16 +96,16 @@ def _keys(distance: np.ndarray, *, a: float) -> np.ndarray:
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
 
 
-def _cubic_at(places: Float[np.ndarray, "new"], old: int) -> Matrix:
+def _cubic_at(places: Float[np.ndarray, " new"], old: int) -> Matrix:
     return _gathered(places, old, range(-1, 3), lambda x: _keys(np.abs(x), a=-0.75))
 
 
-def _linear_at(places: Float[np.ndarray, "new"], old: int) -> Matrix:
+def _linear_at(places: Float[np.ndarray, " new"], old: int) -> Matrix:
     return _gathered(places, old, range(2), lambda x: np.maximum(1 - np.abs(x), 0))
 
 
 def _gathered(
-    places: Float[np.ndarray, "new"], old: int, taps: range, kernel: Callable
+    places: Float[np.ndarray, " new"], old: int, taps: range, kernel: Callable
 ) -> Matrix:
     """Weights of the neighbours `taps`; those outside count as the border."""
     matrix = np.zeros((len(places), old))

@@ -15,7 +15,7 @@ TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
 
 def history_series(
     records: Sequence[Mapping[str, Any]], muon_ratio: float | None = None
-) -> dict[str, Float[np.ndarray, "records"]]:
+) -> dict[str, Float[np.ndarray, " records"]]:
     """metrics.jsonl as the series that `figures.history.training_curves` draws.
 
     Args:
@@ -23,7 +23,7 @@ def history_series(
       muon_ratio: Muon's learning rate over the other one; None: there is no such rate.
     """
 
-    def column(split: str, name: str) -> Float[np.ndarray, "records"]:
+    def column(split: str, name: str) -> Float[np.ndarray, " records"]:
         values = [r.get(name) if r["split"] == split else None for r in records]
         return np.array(values, float)  # None becomes NaN
 
@@ -39,7 +39,7 @@ def history_series(
 
 def _short_intervals(
     records: Sequence[Mapping[str, Any]],
-) -> Bool[np.ndarray, "records"]:
+) -> Bool[np.ndarray, " records"]:
     """Whether a record is of less than half as many steps as the longest.
 
     Evaluations cut intervals in two, and the time of a short rest says nothing.

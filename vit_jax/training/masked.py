@@ -77,14 +77,14 @@ def make_eval_step(
 
 
 def brief_scores(
-    losses: Float[np.ndarray, "n"], labels: Int[np.ndarray, "n"]
+    losses: Float[np.ndarray, " n"], labels: Int[np.ndarray, " n"]
 ) -> dict[str, float | None]:
     """{"accuracy": None, "loss"}; the labels are not used."""
     return {"accuracy": None, "loss": float(losses.mean(dtype=float))}
 
 
 def describe_scores(
-    losses: Float[np.ndarray, "n"], dataset: data.Dataset
+    losses: Float[np.ndarray, " n"], dataset: data.Dataset
 ) -> dict[str, Any]:
     """JSON-ready scores: accuracy, which is None, loss and num_examples."""
     return brief_scores(losses, dataset.labels) | {"num_examples": len(losses)}

@@ -192,7 +192,7 @@ def reconstruction_losses(
     images: Float[Array, "batch height width channels"],
     visible: Int[Array, "batch visible"],
     patch_size: int,
-) -> Float[Array, "batch"]:
+) -> Float[Array, " batch"]:
     """Mean squared error over the hidden patches of each image (He et al., 2022).
 
     The targets are the values of each patch, normalised by the mean and the standard

@@ -49,7 +49,7 @@ def make_eval_step(
 
 
 def brief_scores(
-    logits: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, "n"]
+    logits: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " n"]
 ) -> dict[str, float | None]:
     """{"accuracy", "loss"}, which are compared during training."""
     return {

@@ -1,14 +1,55 @@
-"""`load` and `normalization`, from settings to splits."""
+"""What the room of the data offers: sources, known shapes and normalization."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.datasets import load_digits
 
 from vit_jax import data
-from vit_jax.config import make_config
+from vit_jax.config import default_config, make_config, set_value
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
+
+
+def known_shape(**settings):
+    config = default_config()
+    for key, value in settings.items():
+        set_value(config, f"data.{key}", value)
+    return data.known_shape(config.data)
+
+
+def test_known_shapes():
+    assert known_shape() == ((32, 32, 3), 10)
+    assert known_shape(name="cifar100", source="cifar_files") == ((32, 32, 3), 100)
+    assert known_shape(name="cifar100_coarse")[1] == 20
+    assert known_shape(image_size=48) == ((48, 48, 3), 10)
+    assert known_shape(name="svhn_cropped") is known_shape(source="folder") is None
+    digits = data.from_digits.load()["train"]
+    shape, num_classes = known_shape(source="digits")
+    assert digits.images.shape[1:] == shape
+    assert len(np.unique(digits.labels)) == num_classes
+
+
+def test_known_shapes_are_those_of_the_files(cifar10_dir):
+    config = default_config()
+    set_value(config, "data.source", "cifar_files")
+    set_value(config, "data.dir", str(cifar10_dir))
+    test = data.load(config.data)["test"]
+    assert data.known_shape(config.data) == (test.images.shape[1:], test.num_classes)
+
+
+def test_data_imports_neither_jax_nor_tensorflow():
+    code = (
+        "import sys, vit_jax.data\n"
+        "heavy = {'jax', 'jaxlib', 'flax', 'tensorflow', 'tensorflow_datasets'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout == "[]\n"
 
 
 def make_settings(**changes):
@@ -20,32 +61,6 @@ def make_settings(**changes):
 @pytest.fixture
 def settings():
     return make_settings()
-
-
-def test_digits(settings):
-    splits = data.load(settings)
-    sizes = {name: len(split) for name, split in splits.items()}
-    assert sizes == {"train": 1238, "val": 200, "test": 359}
-    digits = load_digits()
-    images = np.concatenate([split.images for split in splits.values()])
-    labels = np.concatenate([split.labels for split in splits.values()])
-    assert images.shape == (1797, 8, 8, 1) and images.dtype == np.uint8
-    assert splits["test"].class_names == tuple("0123456789")
-    # Every image of the original is in one split, with its label.
-    levels = np.rint(images[..., 0] / 255 * 16)
-    original = {
-        (i.tobytes(), y) for i, y in zip(digits.images, digits.target, strict=False)
-    }
-    assert {(i.tobytes(), y) for i, y in zip(levels, labels, strict=False)} == original
-    assert (images.min(), images.max()) == (0, 255)
-
-
-def test_the_test_split_of_digits_is_fixed(settings):
-    first = data.load(settings)
-    settings.split_seed = 7
-    second = data.load(settings)
-    np.testing.assert_array_equal(first["test"].images, second["test"].images)
-    assert not np.array_equal(first["val"].images, second["val"].images)
 
 
 def test_every_setting_of_the_hold_out_is_passed_on():

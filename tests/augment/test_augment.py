@@ -1,4 +1,4 @@
-"""make_augment: a batch's whole way through augmentation."""
+"""The whole augmentation of a batch, by `make_augment`."""
 
 import functools
 import re
@@ -41,7 +41,7 @@ def make(mix_until_step=100, mean=MEAN, std=STD, seed=0, **settings):
 
 
 def make_batch(count=16, channels=3, step=0, epoch=0):
-    """Keyword arguments of an augment function, but for the key."""
+    """Keyword arguments of an augment function, without the key."""
     rng = np.random.default_rng(0)
     images = rng.integers(256, size=(count, 32, 32, channels)).astype(np.uint8)
     return {

@@ -1,0 +1,30 @@
+"""Images as training sees them."""
+
+import numpy as np
+
+from vit_jax.analysis.augmented import augmented_views, describe_augmentation
+from vit_jax.config import set_value
+from vit_jax.data import Dataset
+
+RNG = np.random.default_rng(0)
+
+
+def test_augmented_views_without_augmentation_are_the_images(tiny_config):
+    config = tiny_config(augment__crop="none")
+    images = RNG.integers(256, size=(20, 8, 8, 3), dtype=np.uint8)
+    dataset = Dataset(images, np.arange(20, dtype=np.int32) % 2, ("a", "b"))
+    indices = np.array([4, 7, 1])
+    views, captions = augmented_views(config, dataset, indices, num_views=2)
+    assert captions == [["", ""]] * 3
+    for view in range(2):
+        np.testing.assert_array_equal(views[:, view], dataset.images[indices])
+    set_value(config, "augment.mixup_alpha", 1.0)
+    mixed, captions = augmented_views(config, dataset, indices, num_views=2)
+    assert (mixed != views).mean() > 0.5
+    # The partner's share is right to the pixel; it is one of the two others.
+    share = int(captions[0][0].split()[1].rstrip("%")) / 100
+    both = [(1 - share) * views[0, 0] + share * views[p, 0] for p in (1, 2)]
+    assert min(np.abs(mixed[0, 0] - one).max() for one in both) < 3
+    assert describe_augmentation(config, 20) == "Augmentation: MixUp"
+    set_value(config, "augment.mix_until", "0%")
+    assert describe_augmentation(config, 20) == "Augmentation: none"

@@ -1,0 +1,99 @@
+"""Runs in numbers: grouping, counting to accuracies, and paired tests."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from tests.analysis.made import make_entry, make_record
+from vit_jax.analysis.entries import (
+    describe_training,
+    group_runs,
+    load_entry,
+    paired_tests,
+    summarize_group,
+)
+from vit_jax.runs.folder import RunFolder
+
+
+@pytest.mark.slow
+def test_only_the_seed_joins_runs(two_runs):
+    entries = [load_entry(path, path.name) for path in two_runs]
+    assert [len(group) for group in group_runs(entries)] == [2]
+    other = dataclasses.replace(entries[1], recipe="other")
+    groups = group_runs([entries[0], other, entries[1]])
+    assert [[e.name for e in group] for group in groups] == [
+        ["tiny", "again"],
+        ["again"],
+    ]
+
+
+def test_groups_have_mean_and_standard_deviation():
+    group = [
+        make_entry("a", accuracy=0.5, epochs_to_90=3.0),
+        make_entry("b", accuracy=0.7),
+    ]
+    numbers = summarize_group(group)
+    assert numbers["accuracy"] == pytest.approx((0.6, 0.02**0.5))
+    # One of the two never reached it, so a mean of the other alone would be too good.
+    assert np.isnan(numbers["epochs_to_90"]).all()
+    mean, std = summarize_group(group[:1])["accuracy"]
+    assert mean == 0.5 and np.isnan(std)
+
+
+@pytest.mark.slow
+def test_the_config_tells_what_was_selected_on(two_runs):
+    folder = RunFolder(two_runs[1])
+    before = folder.read("config")
+    after = {**before, "data": {**before["data"], "select_on": "nothing"}}
+    folder.write("config", after)
+    assert load_entry(folder.path, "x").selected_on == "nothing"
+    folder.write("config", before)
+    assert load_entry(folder.path, "x").selected_on == "val"
+
+
+def test_paired_numbers_by_hand():
+    # Only b is right on images 0 to 4 and only a on image 9: b gains 4 of 10.
+    a, b = make_entry("a", wrong=range(5)), make_entry("b", wrong=[9])
+    (row,) = paired_tests([a, b])
+    assert (row["run"], row["against"]) == ("b", "a")
+    assert row["difference"] == pytest.approx(0.4)
+    assert (row["only_run"], row["only_against"]) == (5, 1)
+    assert row["p_value"] == pytest.approx(2 * (1 + 6) / 2**6)
+    assert -1 <= row["low"] < 0.4 < row["high"] <= 1
+
+
+def test_epochs_to_90():
+    records = make_entry("a").records
+    assert describe_training(records, 0.9)["epochs_to_90"] == np.inf
+    for epoch, accuracy in ((3.5, 0.89), (4.0, 0.9), (4.5, 0.95)):
+        records.append(make_record("val", epoch, accuracy=accuracy))
+    assert describe_training(records, 0.9)["epochs_to_90"] == 4
+    unknown = describe_training(records[:1], 0.9)
+    assert unknown["epochs_to_90"] is None
+
+
+def test_epochs_and_seconds_to_a_train_accuracy():
+    records = [
+        make_record("train", epoch, accuracy=accuracy)
+        for epoch, accuracy in ((0.5, 0.7), (1.0, 0.85), (1.5, 0.8), (2.0, 0.9))
+    ]
+
+    def reached(goal):
+        numbers = describe_training(records, goal)
+        return numbers["epochs_to_train_accuracy"], numbers["seconds_to_train_accuracy"]
+
+    # Means over epochs count, not over intervals: 0.775, and then 0.85.
+    assert reached(0.77) == (1, 2)
+    assert reached(0.84) == (2, 4)
+    assert reached(0.9) == (np.inf, np.inf)
+    records.clear()
+    assert reached(0.9) == (None, None)
+
+
+@pytest.mark.slow
+def test_the_logged_gap_is_that_of_the_last_epoch(two_runs):
+    entry = load_entry(two_runs[0], "a")
+    logged = entry.train_epochs("accuracy").values[-1]
+    expected = logged - entry.numbers["accuracy"]
+    assert entry.numbers["logged_gap"] == pytest.approx(expected)

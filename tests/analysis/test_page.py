@@ -1,0 +1,111 @@
+"""The page and the tables of a report."""
+
+import csv
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.analysis.made import BOTH_TEST_SETS, FIGURES, Page, all_scores, make_scored
+from vit_jax.analysis import page
+from vit_jax.runs.folder import RunFolder
+
+
+def test_csv_files(reported):
+    def rows(name):
+        return list(csv.reader((reported / f"{name}.csv").read_text().splitlines()))
+
+    scores = RunFolder(reported).read("results")["test"]
+    summary = dict(rows("summary"))
+    assert (
+        float(summary["calibration.before.ece"])
+        == (scores["calibration"]["before"]["ece"])
+    )
+    classes = rows("per_class")
+    assert classes[0][0] == "class" and "auc" in classes[0] and len(classes) == 11
+    matrix = np.array([row[1:] for row in rows("confusion")[1:]], int)
+    assert matrix.tolist() == scores["confusion_matrix"]
+    first = scores["top_confusions"][0]
+    place = [list(scores["per_class"]).index(first[k]) for k in ("true", "predicted")]
+    assert rows("top_confusions")[1] == [*map(str, first.values())]
+    assert matrix[*place] == first["count"]
+    pair = scores["top_confused_pairs"][0]
+    assert rows("top_confused_pairs")[1] == [*map(str, pair.values())]
+    for name, row in zip(scores["per_class"], classes[1:], strict=True):
+        for key in ("confidence_right", "confidence_wrong"):
+            expected = scores["per_class"][name][key]
+            shown = row[classes[0].index(key)]
+            assert shown == ("" if expected is None else str(expected))
+
+
+def test_curves_as_csv(reported):
+    history = list(csv.DictReader((reported / "history.csv").read_text().splitlines()))
+    records = RunFolder(reported).read_metrics()
+    assert len(history) == len(records) > 2
+    for row, record in zip(history, records, strict=True):
+        assert (row["split"], int(row["step"])) == (record["split"], record["step"])
+        for key in ("epoch", "loss", "accuracy"):
+            assert float(row[key]) == record[key]
+        assert bool(row["images_per_second"]) == (row["split"] == "train")
+    points = list(csv.DictReader((reported / "roc.csv").read_text().splitlines()))
+    scores = RunFolder(reported).read("results")["test"]
+    for name, row in scores["per_class"].items():
+        x, y = (
+            [float(point[f"{kind}_positive_rate"]) for point in points
+             if point["class"] == name]
+            for kind in ("false", "true")
+        )  # fmt: skip
+        assert np.trapezoid(y, x) == pytest.approx(row["auc"])
+    text = (reported / "reliability.csv").read_text()
+    bins = [row for row in csv.DictReader(text.splitlines()) if int(row["images"])]
+    assert sum(int(row["images"]) for row in bins) == scores["num_examples"]
+    gaps = [abs(float(r["mean_confidence"]) - float(r["accuracy"])) for r in bins]
+    ece = np.average(gaps, weights=[int(row["images"]) for row in bins])
+    assert scores["calibration"]["before"]["ece"] == pytest.approx(ece)
+
+
+def test_the_page_needs_no_other_file(reported):
+    shown = Page((reported / "report.html").read_text())
+    assert len(shown.sources) == len(FIGURES | BOTH_TEST_SETS) + 1
+    assert all(s.startswith("data:image/png;base64,iVBOR") for s in shown.sources)
+    for words in ("Generalisation gap", "Balanced accuracy", "359", "jax"):
+        assert words in shown.text
+
+
+def test_the_page_names_its_figures_and_shows_them_in_their_size(reported):
+    shown = Page((reported / "report.html").read_text())
+    widths = {image["alt"]: int(image["width"]) for image in shown.images}
+    assert len(widths) == len(shown.images)
+    # The file has 150 dots per inch, and a page has 96 pixels per inch.
+    with Image.open(reported / "figures" / "training_curves.png") as figure:
+        assert widths["Training curves of tiny"] == round(figure.width / 150 * 96)
+    assert "Confusion matrix (test)" in widths
+
+
+def test_names_cannot_break_the_page():
+    scores = all_scores(make_scored())
+    text = page.render_html("<run> & co", "x < y", scores, {"a": {"b": "<i>"}}, {}, ())
+    assert "<i>" not in text and "<run>" not in text and "<c>" not in text
+    shown = Page(text).text
+    assert "<run> & co" in shown and "b & <c>" in shown and '"<i>"' in shown
+
+
+def test_the_page_opens_with_its_result(reported):
+    text = (reported / "report.html").read_text()
+    (summary,) = re.findall('<p class="summary">(.*?)</p>', text)
+    scores = RunFolder(reported).read("results")["test"]
+    assert summary.startswith(
+        f"tiny classifies {scores['accuracy']:.2%} of 359 images correctly (95% "
+    )
+    assert "was selected on images held out from training" in summary
+    assert f"{scores['num_params']:,} parameters and was trained for" in summary
+    order = [
+        text.index(words)
+        for words in (summary, "Training curves of", "Confusion matrix", "Numbers</h2>")
+    ]
+    assert order == sorted(order)
+    # Settings are folded away, and no quantity has a dotted key.
+    start = text.index("<details>")
+    assert text.index("patch_size") > start
+    assert not re.search(r"<td>[a-z_]+\.[a-z_.]+</td>", text)

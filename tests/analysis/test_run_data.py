@@ -1,0 +1,47 @@
+"""The data of a run, loaded again, and the flags for where they lie."""
+
+import argparse
+
+import numpy as np
+import pytest
+
+from vit_jax import data
+from vit_jax.analysis import run_data
+from vit_jax.errors import UserError
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import load_run
+
+
+def test_the_first_images_of_the_split_are_explained(tiny_run):
+    captions, images = run_data.read_split(load_run(tiny_run[0]))
+    assert len(captions) == len(images) == run_data.MAX_IMAGES == 64
+
+
+def test_images_are_chosen_by_their_indices(tiny_run):
+    run = load_run(tiny_run[0])
+    captions, images = run_data.read_split(run, "val", "99, 3")
+    val = data.load(run.config.data)["val"]
+    np.testing.assert_array_equal(images, val.images[[99, 3]])
+    assert captions == [val.class_names[val.labels[i]] for i in (99, 3)]
+
+
+def test_flags_become_settings_of_the_data():
+    parser = argparse.ArgumentParser()
+    run_data.add_data_flags(parser)
+    options = parser.parse_args(["--data_dir=here", "--eval_batch_size", "7"])
+    moved = {"data.dir": "here", "eval_batch_size": "7"}
+    assert run_data.moved_settings(options, []) == moved
+    with pytest.raises(UserError, match=r"--data_dri=x .*did you mean .--data_dir"):
+        run_data.moved_settings(options, ["--data_dri=x"])
+
+
+def test_other_data_than_those_of_training_are_refused(copied_run):
+    run = load_run(copied_run)
+    config, splits = run_data.load_splits(run, {"eval_batch_size": "7"})
+    assert config.eval_batch_size == 7 and len(splits["test"]) == 359
+    folder = RunFolder(copied_run)
+    described = folder.read("dataset")
+    described["num_examples"]["test"] -= 1
+    folder.write("dataset", described)
+    with pytest.raises(UserError, match=r"358.* but the data found are .*359"):
+        run_data.load_splits(run)

@@ -1,0 +1,21 @@
+"""Tables as Markdown and CSV."""
+
+import csv
+
+from vit_jax.analysis.tables import markdown_table, write_csv
+
+
+def test_columns_are_aligned_and_bars_are_escaped():
+    assert markdown_table(["run", "F1"], [["a|b", "0.5"], ["c", "0.25"]]) == (
+        "| run  | F1   |\n|------|------|\n| a\\|b | 0.5  |\n| c    | 0.25 |"
+    )
+
+
+def test_a_csv_file_has_every_key_once_and_empty_cells(tmp_path):
+    path = tmp_path / "t.csv"
+    write_csv(path, [{"run": "a, b", "loss": 0.1 + 0.2}, {"run": "c", "auc": None}])
+    text = path.read_text()
+    assert "\r" not in text
+    first, second = csv.DictReader(text.splitlines())
+    assert first == {"run": "a, b", "loss": "0.30000000000000004", "auc": ""}
+    assert second == {"run": "c", "loss": "", "auc": ""}

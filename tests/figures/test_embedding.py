@@ -1,0 +1,60 @@
+"""Scatter plots of classes, similarities of positions, and filters."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from vit_jax.figures import embedding, style
+
+RNG = np.random.default_rng(0)
+
+
+def test_class_scatter(tmp_path):
+    labels = np.array([0, 1, 1, 0])
+    points = {"pixels": RNG.normal(size=(4, 2)), "features": RNG.normal(size=(4, 2))}
+    figure = embedding.class_scatter(points, labels, ("cat", "dog", "ship"))
+    for axes, (name, expected) in zip(figure.axes, points.items(), strict=True):
+        assert axes.get_title() == name
+        for index, dots in enumerate(axes.collections):
+            np.testing.assert_array_equal(dots.get_offsets(), expected[labels == index])
+    legend = [text.get_text() for text in figure.axes[-1].get_legend().get_texts()]
+    assert legend == ["cat", "dog", "ship"]
+    colors = {to_hex(dots.get_facecolor()[0]) for dots in figure.axes[0].collections}
+    markers = {dots.get_paths()[0].vertices.tobytes() for dots in axes.collections}
+    assert len(colors) == len(markers) == 3
+    assert style.save(figure, tmp_path / "s.png").stat().st_size > 3_000
+
+
+def test_class_scatter_of_100_classes_has_no_legend():
+    points = {"pixels": RNG.normal(size=(100, 2))}
+    names = [f"c{i}" for i in range(100)]
+    figure = embedding.class_scatter(points, np.arange(100), names)
+    assert figure.axes[0].get_legend() is None
+    assert len(figure.axes[0].collections) == 100
+
+
+def test_position_similarity(tmp_path):
+    similarity = RNG.uniform(-1, 1, size=(2, 3, 2, 3))
+    figure = embedding.position_similarity(similarity)
+    grid = np.array(figure.axes[:6]).reshape(2, 3)
+    for place, axes in np.ndenumerate(grid):
+        np.testing.assert_array_equal(axes.images[0].get_array(), similarity[place])
+        assert axes.images[0].get_clim() == (-1, 1)
+    assert style.save(figure, tmp_path / "s.png").stat().st_size > 3_000
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_patch_filters(channels):
+    kernel = RNG.normal(size=(4, 4, channels, 5)).astype(np.float32)
+    figure = embedding.patch_filters(kernel, columns=3)
+    assert len(figure.axes) == 5
+    limit = np.abs(kernel[..., 2]).max()
+    image = figure.axes[2].images[0]
+    if channels == 3:
+        # Zero is mid-grey, and the largest weight just reaches the end of the scale.
+        expected = 0.5 + kernel[..., 2] / (2 * limit)
+    else:
+        expected = kernel[..., 2].mean(axis=-1)
+        low, high = image.get_clim()
+        assert low == -high and high == pytest.approx(np.abs(expected).max())
+    np.testing.assert_allclose(image.get_array(), expected, atol=1e-6)

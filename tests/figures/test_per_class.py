@@ -1,0 +1,70 @@
+"""Bars of each class: their heights, colours, patterns and legends."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.container import ErrorbarContainer
+
+from vit_jax.figures import per_class, style
+
+NAMES = ("cat", "dog", "ship")
+
+
+def test_accuracy_bands():
+    names = ("a", "b", "c", "d", "e")
+    accuracy = np.array([0.9, 0.8999, 0.8, 0.7999, np.nan])
+    axes = per_class.accuracy_bars(accuracy, names).axes[0]
+    bars = axes.patches
+    assert [round(bar.get_height(), 2) for bar in bars] == [90, 89.99, 80, 79.99]
+    green, orange, red = style.GREEN, style.ORANGE, style.RED
+    assert [to_hex(bar.get_facecolor()).upper() for bar in bars] == [
+        green,
+        orange,
+        orange,
+        red,
+    ]
+    # Patterns tell the bands apart in print without colour.
+    assert [bar.get_hatch() for bar in bars] == ["", "//", "//", "xx"]
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["90.0", "90.0", "80.0", "80.0", "none"]
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["90% or more", "80% to 90%", "below 80%"]
+
+
+def test_grouped_bars():
+    test, subset = np.array([0.5, 0.6, 0.7]), np.array([0.4, np.nan, 0.8])
+    axes = per_class.grouped_bars(
+        {"test": test, "subset_test": subset}, NAMES, title="Two splits"
+    ).axes[0]
+    first, second = axes.containers[:2]
+    np.testing.assert_allclose([bar.get_height() for bar in first], 100 * test)
+    np.testing.assert_allclose([bar.get_height() for bar in second], 100 * subset)
+    # The bars stand side by side over the tick of their class.
+    for index, (left, right) in enumerate(zip(first, second, strict=True)):
+        assert left.get_x() + left.get_width() == pytest.approx(index)
+        assert right.get_x() == pytest.approx(index)
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert legend == ["test", "subset_test"]
+    # Patterns tell the bars apart in print without colour.
+    assert len({bars[0].get_hatch() for bars in axes.containers}) == 2
+
+
+def test_precision_recall_f1_bars():
+    scores = np.random.default_rng(0).random((3, 3))
+    axes = per_class.precision_recall_f1_bars(*scores, NAMES).axes[0]
+    for container, label, values in zip(
+        axes.containers, ("precision", "recall", "F1"), scores, strict=True
+    ):
+        assert container.get_label() == label
+        np.testing.assert_allclose(
+            [bar.get_height() for bar in container], 100 * values
+        )
+
+
+def test_accuracies_have_error_bars():
+    accuracy = np.array([0.9, 0.5, np.nan])
+    intervals = np.array([[0.8, 0.95], [0.4, 0.6], [np.nan, np.nan]])
+    axes = per_class.accuracy_bars(accuracy, NAMES, intervals=intervals).axes[0]
+    errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
+    ends = [error.lines[2][0].get_segments()[0][:, 1] for error in errors]
+    np.testing.assert_allclose(ends, [[80, 95], [40, 60]])

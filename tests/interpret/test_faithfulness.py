@@ -1,0 +1,64 @@
+"""Deletion and insertion curves, by hand."""
+
+import numpy as np
+import pytest
+
+from vit_jax.interpret import faithfulness
+
+
+def test_cells_are_marked_and_spread_over_the_pixels():
+    maps = np.array([[[1.0, 3.0], [2.0, 0.0]]])
+    marked = faithfulness.most_marked(maps, 2)
+    np.testing.assert_array_equal(marked, [[[False, True], [True, False]]])
+    pixels = faithfulness.to_pixels(marked, 4, 4)
+    np.testing.assert_array_equal(pixels[0], np.kron(marked[0], np.ones((2, 2), bool)))
+    assert faithfulness.to_pixels(np.eye(3, dtype=bool)[None], 8, 7).shape == (1, 8, 7)
+
+
+def test_curves_tell_a_good_map_from_a_bad_one():
+    """A model that looks at the upper left quarter only."""
+
+    def predict(images):
+        share = images[:, :4, :4].mean(axis=(1, 2, 3)) / 255
+        return np.stack([share, 1 - share], axis=1)
+
+    images = np.full((2, 8, 8, 1), 255, np.uint8)
+    good = np.array([[[1.0, 0], [0, 0]]] * 2)
+    arguments = (np.array([0, 0]), np.array([0], np.uint8))
+    found = faithfulness.measure(predict, images, good, *arguments, num_points=5)
+    np.testing.assert_allclose(found.deletion, [[1, 0, 0, 0, 0]] * 2)
+    np.testing.assert_allclose(found.insertion, [[0, 1, 1, 1, 1]] * 2)
+    np.testing.assert_allclose(found.deletion_areas, 0.125)
+    np.testing.assert_allclose(found.insertion_areas, 0.875)
+    bad = faithfulness.measure(predict, images, -good, *arguments, num_points=5)
+    np.testing.assert_allclose(bad.deletion_areas, 0.875)
+    np.testing.assert_allclose(bad.insertion_areas, 0.125)
+
+    maps = {"good": good, "bad": -good, "coarse": np.ones((2, 1, 1))}
+    curves, scores = faithfulness.compare(predict, images, maps, *arguments)
+    # One cell covers everything, so that its random control has one cell as well.
+    assert list(curves) == [*maps, "random, 2 × 2", "random, 1 × 1"] == list(scores)
+    assert scores["coarse"]["deletion_minus_random"] == 0
+    chance = scores["random, 2 × 2"]["deletion"]
+    assert scores["good"]["deletion"] < chance < scores["bad"]["deletion"]
+    assert scores["good"]["deletion_minus_random"] == pytest.approx(
+        scores["good"]["deletion"] - chance
+    )
+
+
+def test_standard_errors_by_hand():
+    share = np.array([0.0, 1.0])
+    areas = np.array([[0.1, 0.1], [0.2, 0.2], [0.6, 0.6]])
+    found = faithfulness.Curves(share, areas, 2 * areas)
+    by_chance = faithfulness.Curves(share, areas + 0.25, 2 * areas)
+    scores = faithfulness.describe(found, by_chance)
+    assert scores["deletion"] == pytest.approx(0.3)
+    # The squared deviations are 0.04, 0.01 and 0.09: std / sqrt(3) with n - 1 = 2.
+    assert scores["deletion_error"] == pytest.approx((0.14 / 2 / 3) ** 0.5)
+    assert scores["insertion_error"] == pytest.approx(2 * scores["deletion_error"])
+    assert scores["deletion_minus_random"] == pytest.approx(-0.25)
+    # Image by image the difference is always the same.
+    assert scores["deletion_minus_random_error"] == pytest.approx(0)
+    mean, error = faithfulness.mean_and_error(areas[:1])
+    np.testing.assert_allclose(mean, areas[0])
+    assert np.isnan(error).all()

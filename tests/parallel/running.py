@@ -1,0 +1,38 @@
+"""Python processes that belong to one run."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+
+
+def outputs(processes, timeout=200):
+    """(stdout, stderr) of each, once all have ended."""
+    return [process.communicate(timeout=timeout) for process in processes]
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@contextlib.contextmanager
+def running(count, *arguments):
+    """`count` Python processes; "ADDRESS" and "ID" in the arguments are replaced."""
+    address = f"127.0.0.1:{free_port()}"
+    with contextlib.ExitStack() as stack:
+        processes = []
+        for i in range(count):
+            words = {"ADDRESS": address, "ID": str(i)}
+            process = subprocess.Popen(
+                [sys.executable, *(words.get(word, word) for word in arguments)],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                env={
+                    **os.environ, "JAX_NUM_CPU_DEVICES": "2",
+                    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
+                },
+            )  # fmt: skip
+            processes.append(stack.enter_context(process))
+            stack.callback(process.kill)
+        yield processes

@@ -1,0 +1,50 @@
+"""Decisions that two real processes take together."""
+
+import pytest
+
+from tests.parallel.running import outputs, running
+
+AGREEMENTS = """
+import sys
+from vit_jax.parallel import processes, distributed
+from vit_jax.parallel.commands import run_command
+from vit_jax.errors import UserError
+from vit_jax.parallel.mesh import make_mesh
+
+def main(arguments):
+    me = int(arguments[1])
+    distributed.start(arguments[0], 2, me, timeout_seconds=100)
+    assert processes.broadcast_from_primary(lambda: [me, None, 0.1]) == [0, None, 0.1]
+    assert processes.start_max(10 * me + 5)() == 15
+    assert [d.process_index for d in make_mesh(2).devices] == [0, 1]
+    assert make_mesh(0).size == 4
+    refuse(lambda: make_mesh(3), "3, but 2 processes")
+    refuse(lambda: processes.broadcast_from_primary(lambda: fail(0)), "0 failed")
+    words = ["Process 1 could not start", "1 failed"][me]
+    refuse(lambda: processes.run_on_all(lambda: me == 1 and fail(me)), words)
+    processes.require_same({"depth": 4})
+    processes.require_same({"depth": 4, "seed": me})
+
+def fail(number):
+    raise UserError(f"{number} failed")
+
+def refuse(function, words):
+    try:
+        function()
+    except UserError as error:
+        assert words in str(error), error
+    else:
+        raise AssertionError(words)
+
+run_command(main)
+"""
+
+
+@pytest.mark.slow
+def test_processes_agree_and_fail_together():
+    with running(2, "-c", AGREEMENTS, "ADDRESS", "ID") as both:
+        (_, first), (_, second) = texts = outputs(both)
+    assert [process.returncode for process in both] == [1, 1], texts
+    assert "error: Process 1 could not start; see its own message." in first
+    assert "error: Process 1 differs from process 0 (seed: 0 there, 1 here)" in second
+    assert "Traceback" not in first + second

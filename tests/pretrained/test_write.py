@@ -1,0 +1,30 @@
+"""Parameters in timm's names, written and read again."""
+
+import numpy as np
+import pytest
+from flax import traverse_util
+
+from tests.pretrained.loading import OURS, SHAPE, SIZES, load
+from tests.pretrained.weight_files import numpy_vit
+from vit_jax.errors import UserError
+from vit_jax.models import ViT
+from vit_jax.pretrained import read_weights, save_timm
+
+
+def test_models_that_timm_lacks_are_not_written(tmp_path):
+    for changes in (
+        {"stem": "conv"}, {"pooling": "sequence"}, {"qk_norm": True},
+        {"distillation_token": True, "num_registers": 1},
+    ):  # fmt: skip
+        with pytest.raises(UserError, match="timm has no ViT"):
+            save_timm(tmp_path / "x", ViT(5, **SIZES, **changes), {}, SHAPE)
+
+
+def test_what_is_written_is_read_again_with_what_names_do_not_tell(tmp_path):
+    params = traverse_util.unflatten_dict(numpy_vit(grid=3), sep="/")
+    model = ViT(5, **SIZES, norm_eps=1e-5)
+    save_timm(tmp_path / "x", model, params, SHAPE)
+    again, report = load(read_weights(tmp_path / "x"), model=model)
+    assert not report.differences and report.settings["num_heads"] == 2
+    for name, array in OURS.items():
+        np.testing.assert_array_equal(again[name], array)
