@@ -62,14 +62,12 @@ def test_mistakes_are_one_sentence(tmp_path, tiny_run):
 
 def test_a_run_brings_all_its_settings(tmp_path):
     """Its data folder, patch size and statistics, and nothing is downloaded."""
-    folder = tmp_path / "photos"
+    folder, rng = tmp_path / "photos", np.random.default_rng(0)
     for split, count in (("train", 6), ("test", 4)):
         for name in ("cat", "dog"):
             (folder / split / name).mkdir(parents=True)
             for i in range(count):
-                pixels = np.random.default_rng(0).integers(
-                    256, size=(8, 8, 3), dtype=np.uint8
-                )
+                pixels = rng.integers(256, size=(8, 8, 3), dtype=np.uint8)
                 Image.fromarray(pixels).save(folder / split / name / f"{i}.png")
     config = {
         "num_steps": 1,

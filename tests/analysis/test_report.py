@@ -176,16 +176,3 @@ def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     )
     assert (tmp_path / "roc.csv").read_text().count("\n") == 1
     assert "accuracy,\n" in (tmp_path / "summary.csv").read_text()
-
-
-@pytest.mark.parametrize(
-    "calibrated, words", [(False, "no temperature"), (True, "✓ better")]
-)
-def test_the_reliability_diagram_says_whether_calibration_helps(calibrated, words):
-    scored = make_scored(range(30), num_examples=90)
-    val = make_scored(range(40), num_examples=120) if calibrated else make_scored([0])
-    calibration = all_scores(scored, val=val)["calibration"]
-    figure = report_figures.draw_reliability(scored, calibration, "test")
-    texts = [figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)]
-    assert any(words in text for text in texts)
-    assert len(figure.axes) == (6 if calibrated else 3)

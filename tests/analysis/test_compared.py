@@ -1,0 +1,26 @@
+"""The chart of a comparison."""
+
+import numpy as np
+from matplotlib.container import ErrorbarContainer
+
+from tests.analysis.made import make_entry
+from vit_jax.analysis import compared
+
+
+def intervals(figure):
+    axes = figure.axes[0]
+    errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
+    return [error.lines[2][0].get_segments()[0][:, 0] for error in errors]
+
+
+def test_a_run_has_an_interval_and_a_recipe_the_scatter_of_its_seeds():
+    alone = [make_entry("a", accuracy=0.8)]
+    seeds = [make_entry("b", accuracy=0.5), make_entry("c", accuracy=0.7, seed=1)]
+    figure = compared.draw_comparison([alone, seeds])
+    # Wilson's interval of 8 of 10, and the mean ± standard deviation of two.
+    expected = [[49.02, 94.33], [60 - 10 * 2**0.5, 60 + 10 * 2**0.5]]
+    np.testing.assert_allclose(intervals(figure), expected, atol=0.01)
+    title = figure.get_suptitle()
+    assert "95% interval over the test images" in title and "over seeds" in title
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert names == ["a", "b (+1)"]
