@@ -4,8 +4,8 @@
     python -m vit_jax.main --config=configs/vit_laptop.py --workdir=runs/hour
     python -m vit_jax.main --config=configs/vit_laptop.py:long --workdir=runs/long
 
-The variants train for 30, 120 and 480 CPU minutes, whatever else the machine does: the
-number of steps is measured before the first one. On a GPU, --config.time_budget="5
+The variants train for 30, 120 and 480 CPU minutes; how many steps these are is measured
+before the first one, best on a quiet machine. On a GPU, --config.time_budget="5
 minutes" or --config.num_steps says how long.
 
 Three stages of a 3x3 convolution, BatchNorm, ReLU and average pooling leave 16 tokens

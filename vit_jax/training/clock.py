@@ -11,7 +11,7 @@ class TrainClock:
     Attributes:
       seconds: wall-clock time.
       cpu_seconds: processor time of all threads of this process, which other programs
-        on the machine hardly change; 0 unless the device is a CPU.
+        change only by the caches that they share; 0 unless the device is a CPU.
     """
 
     def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0):
