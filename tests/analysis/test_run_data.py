@@ -22,7 +22,7 @@ def test_images_are_chosen_by_their_indices(tiny_run):
     captions, images = run_data.read_split(run, "val", "99, 3")
     val = data.load(run.config.data)["val"]
     np.testing.assert_array_equal(images, val.images[[99, 3]])
-    assert captions == [val.class_names[val.labels[i]] for i in (99, 3)]
+    assert captions == [f"true {val.class_names[val.labels[i]]}" for i in (99, 3)]
 
 
 def test_flags_become_settings_of_the_data():
