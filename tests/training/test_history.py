@@ -26,7 +26,7 @@ def test_best_by_accuracy_then_loss_and_never_by_nan():
 def test_the_plateau_rule_reads_the_losses():
     config = make_config({"schedule": {"name": "plateau", "plateau_patience": 1}})
     history = History()
-    for step, loss in enumerate([1.0, 1.0, 0.5, 0.6]):
+    for step, loss in enumerate([1.0, 1.0, 0.5, 0.6], start=1):
         history.add_evaluation(step, {"accuracy": 0.0, "loss": loss})
     assert history.lr_scale(config.schedule) == pytest.approx(0.25)
     assert history.lr_scale(make_config({}).schedule) == 1.0
