@@ -20,7 +20,7 @@ from experiments.searching.record import describe_final, describe_record
 from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.training import optim
-from vit_jax.training.experiment import make_plan
+from vit_jax.training.plan import make_plan
 
 
 def make_search(study, out, **options):

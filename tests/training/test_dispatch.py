@@ -10,8 +10,8 @@ from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.runs.folder import RunFolder
 from vit_jax.training import dispatch
-from vit_jax.training.experiment import make_plan
 from vit_jax.training.input_pipeline import InputPipeline
+from vit_jax.training.plan import make_plan
 from vit_jax.training.train import train_and_evaluate
 
 

@@ -5,7 +5,7 @@ import pytest
 from vit_jax import data
 from vit_jax.errors import UserError
 from vit_jax.models import backend
-from vit_jax.training.experiment import make_experiment, make_plan
+from vit_jax.training.experiment import make_experiment
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +57,6 @@ def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
     resnet = dict.fromkeys(("patch_size", "depth", "num_heads"), None)
     resnet = {f"model__{key}": value for key, value in resnet.items()}
     assert microbatches(batch_size=32, model__name="resnet18", **resnet) == 1
-
-
-def test_a_plan_counts_in_steps(tiny_config):
-    config = tiny_config(
-        num_steps=None, num_epochs=10.0, log_every="5 steps", eval_every="1 epochs",
-        checkpoint_every="20%", augment__mix_until="65%", early_stopping__after=5,
-    )  # fmt: skip
-    plan = make_plan(config, 1000)
-    assert plan.steps_per_epoch == 62.5 and plan.total_steps == 625
-    # 20% would be 125 steps, one short of two evaluations.
-    assert (plan.log_every, plan.eval_every, plan.checkpoint_every) == (5, 63, 126)
-    assert (plan.mix_until, plan.stop_after) == (406, 313)
 
 
 def test_the_caller_keeps_his_config(tiny_config, splits):

@@ -14,7 +14,8 @@ from vit_jax.config import apply_overrides, flatten, load_config_file
 from vit_jax.config.durations import to_steps
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import optim
-from vit_jax.training.experiment import make_experiment, make_plan
+from vit_jax.training.experiment import make_experiment
+from vit_jax.training.plan import make_plan
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 GOLDEN = json.loads(pathlib.Path(__file__).with_name("recipe_metrics.json").read_text())

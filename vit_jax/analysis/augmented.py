@@ -7,7 +7,7 @@ from jaxtyping import UInt8
 from ml_collections import ConfigDict
 
 from vit_jax import augment, data
-from vit_jax.training.experiment import make_plan
+from vit_jax.training.plan import make_plan
 
 
 def augmented_views(

@@ -20,8 +20,9 @@ from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import steps
-from vit_jax.training.experiment import Experiment, Plan
+from vit_jax.training.experiment import Experiment
 from vit_jax.training.input_pipeline import NUM_WAITING, InputPipeline
+from vit_jax.training.plan import Plan
 from vit_jax.training.train_state import TrainState
 
 # Limit in bytes for the images that the host copies to the devices for one dispatch.

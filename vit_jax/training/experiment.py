@@ -16,7 +16,6 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, data, models
 from vit_jax.config import set_value
-from vit_jax.config.durations import to_steps
 from vit_jax.config.stages import stage_configs
 from vit_jax.errors import UserError
 from vit_jax.models import backend
@@ -25,65 +24,9 @@ from vit_jax.parallel import processes
 from vit_jax.runs.load import Run
 from vit_jax.training import masked, optim, scoring, steps, train_state, trainable
 from vit_jax.training.objectives import make_objective
+from vit_jax.training.plan import Plan, make_plan
 from vit_jax.training.teacher import load_teacher, pin_teacher, place_teacher
 from vit_jax.training.train_state import TrainState
-
-
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """The durations of a stage, in optimizer steps.
-
-    Attributes:
-      steps_per_epoch: which need not be a whole number.
-      total_steps: length of the stage.
-      log_every, eval_every, checkpoint_every: counted from the stage's beginning.
-      mix_until, stop_after: steps of the stage before mixing ends, and before it may
-        stop early.
-      first_step: number of steps done before the stage.
-    """
-
-    steps_per_epoch: float
-    total_steps: int
-    log_every: int
-    eval_every: int
-    checkpoint_every: int
-    mix_until: int
-    stop_after: int
-    first_step: int = 0
-
-    @property
-    def last_step(self) -> int:
-        """Number of steps done after the stage, unless it stops early."""
-        return self.first_step + self.total_steps
-
-
-def make_plan(config: ConfigDict, num_examples: int, first_step: int = 0) -> Plan:
-    """Converts a stage's durations to steps; an epoch is `num_examples` images."""
-    steps_per_epoch = num_examples / config.batch_size
-    total_steps = config.num_steps or max(
-        1, to_steps(config.num_epochs, steps_per_epoch=steps_per_epoch)
-    )
-    convert = functools.partial(
-        to_steps, steps_per_epoch=steps_per_epoch, total_steps=total_steps
-    )
-    eval_every = max(1, convert(config.eval_every))
-    checkpoint_every = max(1, convert(config.checkpoint_every))
-    # If one is a multiple of the other in epochs, it should also be one in steps, where
-    # rounding could prevent it. The steps between two stops are then always as many,
-    # and one compiled program is enough.
-    ratio = round(checkpoint_every / eval_every)
-    if abs(checkpoint_every - ratio * eval_every) <= ratio:
-        checkpoint_every = ratio * eval_every
-    return Plan(
-        steps_per_epoch=steps_per_epoch,
-        total_steps=total_steps,
-        log_every=max(1, convert(config.log_every)),
-        eval_every=eval_every,
-        checkpoint_every=checkpoint_every,
-        mix_until=convert(config.augment.mix_until),
-        stop_after=convert(config.early_stopping.after),
-        first_step=first_step,
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,6 +125,26 @@ def _num_microbatches(
     return backend.num_microbatches(config.batch_size, macs)
 
 
+def _check_settings(
+    config: ConfigDict, splits: dict[str, data.Dataset], mesh: Mesh
+) -> None:
+    """Refuses settings of a stage that do not fit the devices, the data or each other.
+
+    Raises:
+      UserError: in a sentence.
+    """
+    num_parts = mesh.size * config.optim.num_microbatches
+    meshes.check_batch_size(config.batch_size, num_parts)
+    _check_selection(config, splits)
+    if config.objective == "masked_autoencoding":
+        masked.check_settings(config)
+    if config.time_budget and not config.num_steps:
+        raise UserError(
+            f"config.time_budget is {config.time_budget!r}, which only `python -m "
+            "vit_jax.main` converts to a number of steps; set config.num_steps here."
+        )
+
+
 def _check_selection(config: ConfigDict, splits: dict[str, data.Dataset]) -> None:
     """Refuses rules that need evaluations where no images are held out."""
     if "val" in splits:
@@ -223,18 +186,9 @@ def make_experiment(
     config = stage_configs(run_config)[stage]
     image_shape, num_classes = input_shape(config, train), len(train.class_names)
     mesh = meshes.make_mesh(config.num_devices)
-    num_parts = mesh.size * config.optim.num_microbatches
-    meshes.check_batch_size(config.batch_size, num_parts)
-    _check_selection(config, splits)
+    _check_settings(config, splits, mesh)
     is_masked = config.objective == "masked_autoencoding"
     how_scored = masked if is_masked else scoring
-    if is_masked:
-        masked.check_settings(config)
-    if config.time_budget and not config.num_steps:
-        raise UserError(
-            f"config.time_budget is {config.time_budget!r}, which only `python -m "
-            "vit_jax.main` converts to a number of steps; set config.num_steps here."
-        )
     plan = make_plan(config, len(train.images), first_step)
     model = models.make_model(
         config.model,

@@ -10,27 +10,20 @@ from ml_collections import ConfigDict
 
 from vit_jax import data, models
 from vit_jax.config import check_config, make_config
-from vit_jax.models import backend
 from vit_jax.parallel import processes
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run, selected_checkpoint
+from vit_jax.runs.load import Run
 from vit_jax.runs.user_code import add_user_code
-from vit_jax.training import (
-    dispatch,
-    linear_probe,
-    masked,
-    scoring,
-    time_budget,
-    trainable,
-)
+from vit_jax.training import dispatch, linear_probe, masked, scoring, time_budget
 from vit_jax.training.clock import TrainClock
 from vit_jax.training.experiment import Experiment, make_experiment, next_stage
 from vit_jax.training.history import History
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say, waiting
+from vit_jax.training.results import score_best
 from vit_jax.training.start import (
     first_state,
     load_own_run,
@@ -126,7 +119,7 @@ def _train_and_evaluate(
                 history.stage_starts.append(int(state.step))
                 state = next_state(experiment, state)
                 say(describe_stage(experiment))
-            results = _score_best(experiment, checkpoints, state, history)
+            results = score_best(experiment, checkpoints, state, history)
             if experiment.scoring is masked:
                 masked.save_reconstructions(folder, experiment, state.variables)
     folder.write("results", results)
@@ -227,72 +220,3 @@ def _solve_probe(
     checkpoints.save(0, state, metadata=metadata, **scores)
     checkpoints.wait()
     return state
-
-
-def _score_best(
-    experiment: Experiment,
-    checkpoints: Checkpoints,
-    state: TrainState,
-    history: History,
-) -> dict[str, Any]:
-    """Restores the selected checkpoint and scores it.
-
-    With `config.data.select_on` other than "test", this is the only use of the test
-    split.
-    """
-    config, splits = experiment.config, experiment.splits
-    num_images = int(state.step) * config.batch_size or len(splits["train"])
-    # Without the optimizer's state, which differs from stage to stage.
-    target = dataclasses.replace(state, opt_state=None)
-    best, _ = checkpoints.restore(selected_checkpoint(config), target, partial=True)
-    device = experiment.mesh.devices.flat[0]
-    stages = _describe_stages(experiment, state, history)
-    results = {
-        "model": config.model.name,
-        "num_params": models.count_params(state.params),
-        "num_trainable_params": stages[-1]["num_trainable_params"],
-        "selected_on": config.data.select_on,
-        "best_step": int(best.step),
-        "best_epoch": round(int(best.step) / experiment.plan.steps_per_epoch, 4),
-        "val": None,  # Replaced below where images are held out.
-    }
-    for name, split in splits.items():
-        if name != "train":
-            outputs = experiment.score(best.variables, name)
-            results[name] = experiment.scoring.describe_scores(outputs, split)
-    if config.stages:
-        results["stages"] = stages
-    return results | {
-        "num_steps": int(state.step),
-        "num_epochs": round(int(state.step) / experiment.plan.steps_per_epoch, 4),
-        "seed": config.seed,
-        "compile_seconds": history.compile_seconds,
-        "train_seconds": history.train_seconds,
-        "cpu_seconds": history.cpu_seconds if backend.platform() == "cpu" else None,
-        "images_per_second": num_images / history.train_seconds,
-        "device": device.device_kind,
-        "num_devices": experiment.mesh.size,
-    }
-
-
-def _describe_stages(
-    experiment: Experiment, state: TrainState, history: History
-) -> list[dict[str, Any]]:
-    """For each stage its first and last step and number of trained parameters."""
-    config, splits, starts = experiment.config, experiment.splits, history.stage_starts
-    ends = [*starts[1:], int(state.step)]
-    described = []
-    for stage, (first, last) in enumerate(zip(starts, ends, strict=True)):
-        built = make_experiment(config, splits, stage, first, experiment.teacher_run)
-        trained = built.trained
-        if config.linear_probe:
-            trained = trainable.trainable_names(state.params, "head")
-        part, _ = trainable.split(state.params, trained)
-        described.append(
-            {
-                "first_step": first,
-                "last_step": last,
-                "num_trainable_params": models.count_params(part),
-            }
-        )
-    return described

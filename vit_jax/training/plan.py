@@ -1,0 +1,65 @@
+"""The durations of a config, in optimizer steps."""
+
+import dataclasses
+import functools
+
+from ml_collections import ConfigDict
+
+from vit_jax.config.durations import to_steps
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """The durations of a stage, in optimizer steps.
+
+    Attributes:
+      steps_per_epoch: which need not be a whole number.
+      total_steps: length of the stage.
+      log_every, eval_every, checkpoint_every: counted from the stage's beginning.
+      mix_until, stop_after: steps of the stage before mixing ends, and before it may
+        stop early.
+      first_step: number of steps done before the stage.
+    """
+
+    steps_per_epoch: float
+    total_steps: int
+    log_every: int
+    eval_every: int
+    checkpoint_every: int
+    mix_until: int
+    stop_after: int
+    first_step: int = 0
+
+    @property
+    def last_step(self) -> int:
+        """Number of steps done after the stage, unless it stops early."""
+        return self.first_step + self.total_steps
+
+
+def make_plan(config: ConfigDict, num_examples: int, first_step: int = 0) -> Plan:
+    """Converts a stage's durations to steps; an epoch is `num_examples` images."""
+    steps_per_epoch = num_examples / config.batch_size
+    total_steps = config.num_steps or max(
+        1, to_steps(config.num_epochs, steps_per_epoch=steps_per_epoch)
+    )
+    convert = functools.partial(
+        to_steps, steps_per_epoch=steps_per_epoch, total_steps=total_steps
+    )
+    eval_every = max(1, convert(config.eval_every))
+    checkpoint_every = max(1, convert(config.checkpoint_every))
+    # If one is a multiple of the other in epochs, it should also be one in steps, where
+    # rounding could prevent it. The steps between two stops are then always as many,
+    # and one compiled program is enough.
+    ratio = round(checkpoint_every / eval_every)
+    if abs(checkpoint_every - ratio * eval_every) <= ratio:
+        checkpoint_every = ratio * eval_every
+    return Plan(
+        steps_per_epoch=steps_per_epoch,
+        total_steps=total_steps,
+        log_every=max(1, convert(config.log_every)),
+        eval_every=eval_every,
+        checkpoint_every=checkpoint_every,
+        mix_until=convert(config.augment.mix_until),
+        stop_after=convert(config.early_stopping.after),
+        first_step=first_step,
+    )
