@@ -11,8 +11,8 @@ from vit_jax.config import apply_overrides, check_config, load_config_file, make
 from vit_jax.errors import UserError
 from vit_jax.figures import architecture as architecture_figures
 from vit_jax.figures import style
+from vit_jax.files import make_folder
 from vit_jax.interpret import architecture
-from vit_jax.runs.disks import make_folder
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.user_code import add_user_code
 

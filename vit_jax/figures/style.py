@@ -1,5 +1,6 @@
 """The look of every figure: colours, sizes, labels, and how it is saved."""
 
+import io
 import pathlib
 from collections.abc import Sequence
 
@@ -8,6 +9,8 @@ import numpy as np
 from jaxtyping import UInt8
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from vit_jax.files import report_failure, write_file
 
 # Okabe & Ito, "Color Universal Design" (2008): distinct with any colour vision.
 BLACK = "#000000"
@@ -105,7 +108,10 @@ def save(figure: Figure, path: str | pathlib.Path) -> pathlib.Path:
 
     Pictures have 150 dots per inch, or the figure's own `dpi` if that is more.
     """
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=max(150, figure.dpi))
+    path, picture = pathlib.Path(path), io.BytesIO()
+    kind = path.suffix.removeprefix(".")
+    figure.savefig(picture, format=kind, dpi=max(150, figure.dpi))
+    with report_failure(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, picture.getvalue())
     return path

@@ -25,8 +25,8 @@ import jax
 import orbax.checkpoint as ocp
 
 from vit_jax.errors import UserError
+from vit_jax.files import is_full, make_folder
 from vit_jax.parallel import processes
-from vit_jax.runs import disks
 from vit_jax.runs.manifest import differences, named_leaves
 from vit_jax.runs.orbax_manager import (
     TEMPORARY,
@@ -58,7 +58,7 @@ class Checkpoints:
         self._directory = pathlib.Path(directory).absolute()
         self._read_only = read_only
         if not read_only:
-            disks.make_folder(self._directory, "--workdir")
+            make_folder(self._directory, "--workdir")
             self._remove_leftovers()
         self._handler = HashedStateHandler()
         self._manager = make_manager(
@@ -271,7 +271,7 @@ class Checkpoints:
             free = shutil.disk_usage(self._directory).free
             self._remove_leftovers()
             self._manager.reload()  # Orbax forgets a step before it deletes it
-            if not disks.is_full(error):
+            if not is_full(error):
                 raise
             raise UserError(
                 f"The disk of {self._directory} is full: a checkpoint needs "

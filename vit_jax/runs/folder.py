@@ -32,8 +32,14 @@ from ml_collections import ConfigDict
 from vit_jax import models
 from vit_jax.config import flatten, read_saved_config, set_value
 from vit_jax.errors import UserError
+from vit_jax.files import (
+    make_folder,
+    open_to_append,
+    refuse_links,
+    report_failure,
+    write_file,
+)
 from vit_jax.parallel import processes
-from vit_jax.runs import disks
 from vit_jax.runs.environment import describe_environment
 from vit_jax.runs.lock import lock
 
@@ -53,6 +59,9 @@ FREE_SETTINGS = {
     *_WHERE_DATA_LIE,
 }
 
+# Folders of a run that are written to.
+_FOLDERS = ("checkpoints", "figures", "reports", "profile", "tensorboard")
+
 
 class RunFolder:
     """Paths and small files of one run; `path` is absolute."""
@@ -67,10 +76,11 @@ class RunFolder:
         """Creates the folder and checks that it can be written to.
 
         Raises:
-          UserError: it cannot be written to.
+          UserError: it cannot be written to, or a link leads out of it.
         """
-        disks.make_folder(self.path, "--workdir")
-        disks.make_folder(self.figures, "--workdir")
+        make_folder(self.path, "--workdir")
+        refuse_links(self.path, _FOLDERS)
+        make_folder(self.figures, "--workdir")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -203,29 +213,13 @@ class RunFolder:
         if not processes.is_primary():
             return
         line = json.dumps(_as_json(record)) + "\n"
-        with (
-            self._report_failure(self._metrics),
-            self._metrics.open("a", encoding="utf-8") as file,
-        ):
-            file.write(line)
+        with report_failure(self._metrics), open_to_append(self._metrics) as file:
+            file.write(line.encode())
 
     def _replace(self, file: pathlib.Path, text: str) -> None:
         if not processes.is_primary():
             return
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        with self._report_failure(file):
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(file)
-
-    @contextlib.contextmanager
-    def _report_failure(self, file: pathlib.Path) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UserError(
-                f"{file} cannot be written ({error.strerror}); make room and rerun the "
-                "same command."
-            ) from error
+        write_file(file, text)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The records of metrics.jsonl; incomplete lines are left out."""
