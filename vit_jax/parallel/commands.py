@@ -1,7 +1,6 @@
 """The start and the end of every command: argument parser, messages, exit status."""
 
 import argparse
-import contextlib
 import os
 import sys
 import time
@@ -14,6 +13,7 @@ from vit_jax.parallel import distributed
 from vit_jax.parallel.compiled_programs import keep_compiled_programs
 from vit_jax.parallel.host_memory import keep_freed_memory
 from vit_jax.parallel.signals import Interrupted
+from vit_jax.parallel.streams import prepare_streams
 
 SETTINGS_EPILOG = (
     "Any number of settings may follow as --config.group.name=value; `python -m "
@@ -59,9 +59,7 @@ def add_process_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(text: str) -> None:
-    # A closed standard error changes neither the work nor its exit status.
-    with contextlib.suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+    print(text, file=sys.stderr, flush=True)
 
 
 def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
@@ -71,6 +69,7 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     as one sentence, or 128 + the signal's number after an interruption, as shells have
     it. Warnings are printed as sentences, too.
     """
+    prepare_streams()
     warnings.showwarning = lambda text, *_: _report(f"warning: {text}")
     keep_compiled_programs()
     keep_freed_memory()
@@ -87,10 +86,7 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
         _report("interrupted before there was anything to save")
         status = 130
     except BrokenPipeError:
-        # The reader has ended (`| head`). Python would report that once more when it
-        # flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
+        status = 0  # the reader has ended (`| head`)
     except Exception:
         # After any exception, each of several processes has to leave by itself: at a
         # normal exit of Python, JAX would wait for the others.
