@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Iterable
 from typing import Any
 
+from vit_jax.files import hashed, read_json
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.ranking import rank
 from vit_jax.training.progress import say
@@ -72,10 +73,10 @@ def _to_resume(folder: RunFolder) -> list[pathlib.Path]:
 def _add_environment(
     tar: tarfile.TarFile, path: pathlib.Path, inside: pathlib.Path
 ) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = read_json(path)
     for start in (content, *content.get("earlier_starts", [])):
         _forget_machine(start)
-    data = (json.dumps(content, indent=2) + "\n").encode()
+    data = (json.dumps(hashed(content), indent=2) + "\n").encode()
     info = tar.gettarinfo(path, inside)
     info.size = len(data)
     tar.addfile(info, io.BytesIO(data))

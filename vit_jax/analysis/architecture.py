@@ -41,7 +41,7 @@ def choose_network(
                 f"{overrides[0]} would change the network that was trained in "
                 f"{folder.path.name}; leave it out, or give --config for --workdir."
             )
-        dataset = folder.read("dataset")
+        dataset = folder.read_dataset()
         image_shape = tuple(dataset["image_shape"])
         return folder.path.name, config, image_shape, len(dataset["class_names"])
     path, _, variant = options.config.partition(":")

@@ -16,6 +16,7 @@ import contextlib
 import importlib.util
 import inspect
 import pathlib
+import reprlib
 import traceback
 import types
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 import vit_jax
+from vit_jax.config.settings import FIELDS
 from vit_jax.config.values import check_config, make_config
 from vit_jax.errors import UserError, did_you_mean
 
@@ -141,6 +143,13 @@ def read_saved_config(settings: Any) -> ConfigDict:
     augment.erase_fill, optim.accumulate_steps for optim.num_microbatches, and keys of
     the initialisation that trained models do not need.
     """
+    groups = {key.partition(".")[0] for key in FIELDS if "." in key}
+    for key in groups & settings.keys():
+        if not hasattr(settings[key], "items"):
+            raise UserError(
+                f"config.{key} is {reprlib.repr(settings[key])}, but must be a group "
+                "of settings; restore the config.json of the run from a copy."
+            )
     saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
     if saved.get("data", {}).get("validation") == "test":
         saved["data"] |= {"validation": 0, "select_on": "test"}

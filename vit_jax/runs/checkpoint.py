@@ -151,7 +151,8 @@ class Checkpoints:
             return
         if step < (self.latest_step or 0):
             raise ValueError(f"step {step} is below checkpoint {self.latest_step}")
-        custom = {"metadata": metadata, "accuracy": accuracy, "loss": loss}
+        custom = {"metadata": metadata, "step": step}
+        custom |= {"accuracy": accuracy, "loss": loss}
         custom = json.loads(json.dumps(custom))  # it is written later: copy it now
         arrays = named_leaves(state)
         self.wait()

@@ -230,8 +230,17 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     add_user_code(config.code)
     if isinstance(checkpoint, str) and checkpoint.isdecimal():
         checkpoint = int(checkpoint)
-    dataset = folder.read("dataset")
+    dataset = folder.read_dataset()
     image_shape = tuple(dataset["image_shape"])
+    if config.model.dtype == "auto" or not all(
+        numbers and len(numbers) == image_shape[2]
+        for numbers in (config.data.mean, config.data.std)
+    ):
+        raise UserError(
+            f"{folder.path / 'config.json'} is incomplete: it must have "
+            "config.model.dtype, and config.data.mean and std for each channel; "
+            "restore it from a copy."
+        )
     input_shape = augment.input_shape(image_shape, config.data.resize)
     model = models.make_model(
         config.model,
@@ -254,7 +263,13 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         state, _ = checkpoints.restore(checkpoint, target, partial=True)
     step = int(state.pop("step"))
     digest = manifest.digest(folder.checkpoints / str(step) / "state")
-    results = folder.read_results()
+    try:
+        temperature = _stored_temperature(folder.read_results(), step)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise UserError(
+            f"{folder.path / 'results.json'} is damaged: its scores are no objects "
+            "with numbers; restore it from a copy, or remove it."
+        ) from None
     return Run(
         workdir=folder.path,
         config=config,
@@ -264,7 +279,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         class_names=tuple(dataset["class_names"]),
         image_shape=image_shape,
         sha256=digest,
-        temperature=_stored_temperature(results, step),
+        temperature=temperature,
     )
 
 

@@ -101,6 +101,31 @@ def open_to_append(path: pathlib.Path) -> BinaryIO:
     return os.fdopen(descriptor, "a+b")
 
 
+def read_file(path: pathlib.Path, max_bytes: int) -> bytes:
+    """The content of an ordinary file.
+
+    Raises:
+      FileNotFoundError, NotADirectoryError: there is no such file.
+      UserError: it cannot be read; or it is a folder, a pipe or a device, which could
+        block; or it is larger than `max_bytes`.
+    """
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size <= max_bytes:
+                return file.read(max_bytes)
+    except IsADirectoryError:
+        pass
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}).") from None
+    raise UserError(
+        f"{path} is no ordinary file of at most {max_bytes:,} bytes; restore it from a "
+        "copy."
+    )
+
+
 @contextlib.contextmanager
 def report_failure(path: pathlib.Path) -> Iterator[None]:
     """A context that turns errors of writing `path` into one sentence.
