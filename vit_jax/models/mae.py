@@ -146,7 +146,7 @@ class Decoder(nn.Module):
         x = jnp.concatenate([others, patches], axis=1)
         for i in range(self.depth):
             x = EncoderBlock(settings, name=f"block{i}")(x, train=train)
-        x = nn.LayerNorm(settings.norm_eps, settings.dtype, name="norm")(x)
+        x = LayerNorm(settings.norm_eps, settings.dtype, name="norm")(x)
         inits = dense_inits(settings.layer_init, self.width)
         pixels = nn.Dense(self.num_values, name="pixels", **inits)
         return pixels(x[:, num_others:].astype(jnp.float32))
