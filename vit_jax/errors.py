@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
 
 class PlainError(Exception):
@@ -20,12 +21,21 @@ class UserError(PlainError):
     """
 
 
+def show(value: Any) -> str:
+    """`repr(value)` for a message, which is at most some 200 characters long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # an integer of more than 4,300 digits
+        return f"a {type(value).__name__} that is too long to show"
+    return text if len(text) <= 200 else f"{text[:100]}…{text[-100:]}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """' (did you mean "x"?)' for the most similar of `known`, or '' if none is.
 
     A dotted name is also found by its last part: "model.depth" by "depth".
     """
-    known = list(known)
+    name, known = name[:200], list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     close = close or [x for x in known if x.split(".")[-1] == name.split(".")[-1]]
     return f' (did you mean "{close[0]}"?)' if close else ""

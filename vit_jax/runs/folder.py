@@ -29,6 +29,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import models
 from vit_jax.config import flatten, read_saved_config, set_value
+from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError
 from vit_jax.files import make_folder, read_json, refuse_links, write_json
 from vit_jax.files.hashed_json import as_json
@@ -239,7 +240,7 @@ def _require_dataset(content: dict[str, Any], file: pathlib.Path) -> None:
         and all(isinstance(name, str) for name in names)
         and 0 < len(set(names)) == len(names)
         and isinstance(shape, list)
-        and all(type(size) is int and size > 0 for size in shape)
+        and all(type(size) is int and 0 < size <= MAX_SIDE for size in shape)
         and len(shape) == 3
         and shape[2] in (1, 3)
     ):
