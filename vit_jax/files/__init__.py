@@ -14,6 +14,7 @@ from vit_jax.files.whole import (
     read_file,
     refuse_links,
     report_failure,
+    user_path,
     write_file,
 )
 
@@ -26,6 +27,7 @@ __all__ = [
     "read_json",
     "refuse_links",
     "report_failure",
+    "user_path",
     "write_file",
     "write_json",
 ]

@@ -15,7 +15,22 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
+
+
+def user_path(path: str | os.PathLike) -> pathlib.Path:
+    """The path, with ~ and ~NAME as home folders.
+
+    Raises:
+      UserError: there is no such home folder.
+    """
+    try:
+        return pathlib.Path(path).expanduser()
+    except RuntimeError:
+        raise UserError(
+            f"{show(os.fspath(path))} begins with a user who has no home folder here; "
+            "write the whole path, or ./~ for a name that begins so."
+        ) from None
 
 
 def make_folder(folder: pathlib.Path, option: str) -> None:
@@ -66,12 +81,15 @@ def write_file(path: pathlib.Path, content: str | bytes) -> None:
     """Replaces a file atomically: a reader sees the old or the new content.
 
     Args:
-      content: text is written as UTF-8.
+      content: text is written as UTF-8, in which undecodable bytes of file names are
+        escaped.
 
     Raises:
       UserError: the disk is full, or the folder cannot be written to.
     """
-    data = content.encode() if isinstance(content, str) else content
+    data = content
+    if isinstance(content, str):
+        data = content.encode(errors="backslashreplace")
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}")
     with report_failure(path):
         try:

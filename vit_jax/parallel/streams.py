@@ -4,7 +4,7 @@ import io
 import os
 import sys
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, printable
 
 
 class _Stream(io.FileIO):
@@ -32,6 +32,13 @@ class _Stream(io.FileIO):
             ) from None
 
 
+class _Text(io.TextIOWrapper):
+    """Text in which names cannot hide codes that a terminal obeys."""
+
+    def write(self, text: str) -> int:
+        return super().write(printable(text))
+
+
 def prepare_streams() -> None:
     """Makes the standard streams usable whatever they are; called before all else.
 
@@ -48,7 +55,7 @@ def prepare_streams() -> None:
             setattr(
                 sys,
                 name,
-                io.TextIOWrapper(
+                _Text(
                     io.BufferedWriter(_Stream(number, "w", closefd=False)),
                     encoding=getattr(stream, "encoding", "utf-8"),
                     errors="backslashreplace",
