@@ -15,7 +15,6 @@ from vit_jax.files import make_folder
 from vit_jax.interpret import attention, gradcam, inputs
 <<<<<<< HEAD
 from vit_jax.models import ResNet, ViT
-from vit_jax.runs.disks import make_folder
 =======
 from vit_jax.models import ViT
 >>>>>>> bbc2769 (Nothing in a run folder is written through a link)

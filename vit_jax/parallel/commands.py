@@ -12,13 +12,21 @@ from vit_jax.errors import UserError
 from vit_jax.parallel import distributed
 from vit_jax.parallel.compiled_programs import keep_compiled_programs
 from vit_jax.parallel.host_memory import keep_freed_memory
-from vit_jax.parallel.signals import Interrupted
+from vit_jax.parallel.signals import Interrupted, answer_signals
 from vit_jax.parallel.streams import prepare_streams
 
 SETTINGS_EPILOG = (
     "Any number of settings may follow as --config.group.name=value; `python -m "
     "vit_jax.main --helpfull` lists them all."
 )
+
+# Names of packages that are imported by another name.
+_PACKAGES = {
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "tensorflow_datasets": "tensorflow-datasets",
+    "tensorflow": "vit_jax[tfds]",
+}
 
 
 def make_parser(
@@ -70,6 +78,7 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     it. Warnings are printed as sentences, too.
     """
     prepare_streams()
+    answer_signals()
     warnings.showwarning = lambda text, *_: _report(f"warning: {text}")
     keep_compiled_programs()
     keep_freed_memory()
@@ -79,12 +88,18 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     except UserError as error:
         _report(f"error: {error}")
         status = 1
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "vit_jax", "experiments"):
+            raise
+        _report(
+            f"error: The package {_PACKAGES.get(name, name)} is needed for this and "
+            "not installed; install it with pip."
+        )
+        status = 1
     except Interrupted as interruption:
         _report(str(interruption))
         status = interruption.exit_status
-    except KeyboardInterrupt:
-        _report("interrupted before there was anything to save")
-        status = 130
     except BrokenPipeError:
         status = 0  # the reader has ended (`| head`)
     except Exception:
