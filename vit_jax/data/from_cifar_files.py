@@ -16,6 +16,7 @@ from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, fetch
 from vit_jax.data.pickles import load_pickle
 from vit_jax.errors import UserError, did_you_mean
+from vit_jax.files import user_path
 from vit_jax.user_cache import cache_folder
 
 # For each config.data.name, the dataset and the kind of label that is learned.
@@ -62,9 +63,7 @@ def load(name: str, path: str = "", *, download: bool = True) -> dict[str, Datas
             f"config.data.name must be one of {', '.join(NAMES)}."
         )
     dataset, kind = NAMES[name]
-    source = (
-        pathlib.Path(path).expanduser() if path else find_archive(dataset, download)
-    )
+    source = user_path(path) if path else find_archive(dataset, download)
     records = read_records(source, dataset)
     kinds = list(records.class_names)
     return {

@@ -24,7 +24,7 @@ from typing import Any, Literal
 import jax
 import orbax.checkpoint as ocp
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
 from vit_jax.files import is_full, make_folder
 from vit_jax.parallel import processes
 from vit_jax.runs.manifest import differences, named_leaves
@@ -238,7 +238,7 @@ class Checkpoints:
         step = {"latest": self.latest_step, "best": self.best_step}.get(which, which)
         if step not in self.steps():
             raise UserError(
-                f"{self._directory} has no checkpoint {which!r}; choose from "
+                f"{self._directory} has no checkpoint {show(which)}; choose from "
                 f"{self.steps()} by number, or train first."
             )
         return step

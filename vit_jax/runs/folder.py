@@ -31,7 +31,13 @@ from vit_jax import models
 from vit_jax.config import flatten, read_saved_config, set_value
 from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError
-from vit_jax.files import make_folder, read_json, refuse_links, write_json
+from vit_jax.files import (
+    make_folder,
+    read_json,
+    refuse_links,
+    user_path,
+    write_json,
+)
 from vit_jax.files.hashed_json import as_json
 from vit_jax.parallel import processes
 from vit_jax.runs.environment import describe_environment
@@ -62,7 +68,7 @@ class RunFolder:
     """Paths and small files of one run; `path` is absolute."""
 
     def __init__(self, workdir: str | os.PathLike):
-        self.path = pathlib.Path(workdir).expanduser().absolute()
+        self.path = user_path(workdir).absolute()
         self.checkpoints = self.path / "checkpoints"
         self.figures = self.path / "figures"
         self._metrics = self.path / "metrics.jsonl"

@@ -256,8 +256,8 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     folder = RunFolder(workdir)
     config = read_saved_config(folder.read("config"))
     add_user_code(config.code)
-    if isinstance(checkpoint, str) and checkpoint.isdecimal():
-        checkpoint = int(checkpoint)
+    if isinstance(checkpoint, str) and checkpoint[:99].isdecimal():
+        checkpoint = int(checkpoint[:99])  # any step has fewer digits
     dataset = folder.read_dataset()
     image_shape = tuple(dataset["image_shape"])
     _require_complete(config, image_shape[2], folder.path / "config.json")
