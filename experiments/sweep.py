@@ -157,7 +157,7 @@ def main(arguments: Sequence[str]) -> None:
             ],
         }
         text = json.dumps(content, indent=1) + "\n"
-        options.out.write_text(text, encoding="utf-8")
+        write_file(options.out, text)
 
     history, _ = run_sweep(sweep, steps_per_dispatch=size, keep=keep)
     say(f"{describe(members, history)}\n\nwritten to {options.out}")

@@ -9,5 +9,5 @@ commands.py           start and end of every command; streams.py: closed and ful
 host_memory.py        how the C library allocates memory; compiled_programs.py: JAX's
                       compilation cache
 
-Imports `vit_jax.errors` only.
+Imports `vit_jax.errors` and `vit_jax.files` only.
 """

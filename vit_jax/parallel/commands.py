@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from vit_jax.errors import UserError
+from vit_jax.files import is_full
 from vit_jax.parallel import distributed
 from vit_jax.parallel.compiled_programs import keep_compiled_programs
 from vit_jax.parallel.host_memory import keep_freed_memory
@@ -70,12 +71,28 @@ def _report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _sentence(error: Exception) -> str | None:
+    """What its user can do about an error; None: it is a mistake in the program."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        name = (error.name or "").partition(".")[0]
+        if name not in ("", "vit_jax", "experiments"):
+            return (
+                f"The package {_PACKAGES.get(name, name)} is needed for this and not "
+                "installed; install it with pip."
+            )
+    if is_full(error):
+        return f"A disk is full ({error}); make room and run the same command again."
+    return None
+
+
 def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     """Calls `main` with the command line's arguments and exits.
 
-    The exit status is 0 or what `main` returns, 1 after a UserError, which is printed
-    as one sentence, or 128 + the signal's number after an interruption, as shells have
-    it. Warnings are printed as sentences, too.
+    The exit status is 0 or what `main` returns, 1 after an error, or 128 + the signal's
+    number after an interruption, as shells have it. What a user can do something about
+    is printed as one sentence, and so are warnings.
     """
     prepare_streams()
     answer_signals()
@@ -85,31 +102,22 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     try:
         status = main(sys.argv[1:]) or 0
         sys.stdout.flush()
-    except UserError as error:
-        _report(f"error: {error}")
-        status = 1
-    except ModuleNotFoundError as error:
-        name = (error.name or "").partition(".")[0]
-        if name in ("", "vit_jax", "experiments"):
-            raise
-        _report(
-            f"error: The package {_PACKAGES.get(name, name)} is needed for this and "
-            "not installed; install it with pip."
-        )
-        status = 1
     except Interrupted as interruption:
         _report(str(interruption))
         status = interruption.exit_status
     except BrokenPipeError:
         status = 0  # the reader has ended (`| head`)
-    except Exception:
+    except Exception as error:
+        status, sentence = 1, _sentence(error)
+        if sentence:
+            _report(f"error: {sentence}")
         # After any exception, each of several processes has to leave by itself: at a
         # normal exit of Python, JAX would wait for the others.
-        if not distributed.is_started():
+        elif not distributed.is_started():
             raise
-        # If another process has died, `distributed` ends this one during the wait.
-        time.sleep(1)
-        _report(traceback.format_exc())
-        status = 1
+        else:
+            # If another one has died, `distributed` ends this one during the wait.
+            time.sleep(1)
+            _report(traceback.format_exc())
     distributed.leave(status)
     sys.exit(status)
