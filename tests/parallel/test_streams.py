@@ -51,11 +51,11 @@ def test_a_stream_that_fails_changes_no_file_and_no_status(
 def test_what_an_encoding_lacks_is_escaped():
     code = PRINTS.replace("a result", "█ {name}").replace("arguments[0]", "'/dev/null'")
     result = subprocess.run(
-        [sys.executable, "-c", code.replace("{name}", "\\udcff")],
+        [sys.executable, "-c", code.replace("{name}", "\\udcff\\x1b[2J")],
         capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"},
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    assert result.stdout == "\\u2588 \\udcff\nmore\n"
+    assert result.stdout == "\\u2588 \\udcff\\x1b[2J\nmore\n"
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def answer_signals() -> None:
     and an exception that it raises can get lost in a library's destructor or callback.
     """
     global _answer
-    if _answer is not None:
+    if _answer is not None or threading.current_thread() != threading.main_thread():
         return
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
