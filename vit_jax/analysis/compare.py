@@ -71,31 +71,16 @@ def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:
     parts += [compared.load_note(entries)]
     parts += ["## Paired tests", compared.paired_table(tests), compared.TEST_NOTE]
     markdown = "\n\n".join(parts)
-<<<<<<< HEAD
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "comparison.md").write_text(markdown + "\n", encoding="utf-8")
-        write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
-        write_csv(out / "paired.csv", tests)
-        for name, figure in (
-            ("comparison", compared.draw_comparison(groups)),
-            ("curves", compared.draw_curves(entries)),
-            ("accuracy_over_time", compared.draw_accuracy_over_time(groups)),
-        ):
-            style.save(figure, out / f"{name}.png")
-    except OSError as error:
-        raise UserError(
-            f"{out} cannot be written to ({error.strerror}); give another --out."
-        ) from None
-=======
     make_folder(out, "--out")
     write_file(out / "comparison.md", markdown + "\n")
     write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
     write_csv(out / "paired.csv", tests)
-    style.save(draw_comparison(groups), out / "comparison.png")
-    style.save(draw_curves(entries), out / "curves.png")
-    style.save(draw_accuracy_over_time(groups), out / "accuracy_over_time.png")
->>>>>>> bbc2769 (Nothing in a run folder is written through a link)
+    for name, figure in (
+        ("comparison", compared.draw_comparison(groups)),
+        ("curves", compared.draw_curves(entries)),
+        ("accuracy_over_time", compared.draw_accuracy_over_time(groups)),
+    ):
+        style.save(figure, out / f"{name}.png")
     return markdown
 
 

@@ -204,16 +204,13 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
             "below 1."
         )
     run = load_classifier(options.workdir, options.checkpoint)
-<<<<<<< HEAD
     if not isinstance(run.model, ViT | ResNet):
         raise UserError(
             f"The model of {run.workdir.name} is a {type(run.model).__name__}, but "
             "explain has heat maps for ViTs and ResNets only; evaluate, predict and "
             "compare take any model."
         )
-=======
     RunFolder(run.workdir).create()
->>>>>>> bbc2769 (Nothing in a run folder is written through a link)
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)

@@ -15,16 +15,10 @@ from vit_jax import data, models
 from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.figures import dataset as dataset_figures
 from vit_jax.figures import embedding, images, style
-<<<<<<< HEAD
+from vit_jax.files import write_file
 from vit_jax.interpret.features import embed
 from vit_jax.metrics import distances, duplicates, pixels
 from vit_jax.runs.load import Run
-=======
-from vit_jax.files import make_folder, write_file
-from vit_jax.interpret.features import embed, pooled_features
-from vit_jax.metrics import distances, duplicates, pixels
-from vit_jax.runs.load import load_classifier
->>>>>>> bbc2769 (Nothing in a run folder is written through a link)
 
 Splits = Mapping[str, data.Dataset]
 

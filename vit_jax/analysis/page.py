@@ -52,12 +52,8 @@ def write_page(
         for name in in_order(list(figures))
     ]
     page = folder / "report.html"
-<<<<<<< HEAD
     text = render_html(title, summary, scores, config, environment, pictures)
-    page.write_text(text, encoding="utf-8")
-=======
-    write_file(page, render_html(title, scores, config, pictures))
->>>>>>> bbc2769 (Nothing in a run folder is written through a link)
+    write_file(page, text)
     return page
 
 

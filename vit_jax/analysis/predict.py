@@ -13,11 +13,7 @@ from vit_jax.figures import predict as predict_figures
 from vit_jax.figures import style
 from vit_jax.files import make_folder
 from vit_jax.interpret import attention, gradcam, inputs
-<<<<<<< HEAD
 from vit_jax.models import ResNet, ViT
-=======
-from vit_jax.models import ViT
->>>>>>> bbc2769 (Nothing in a run folder is written through a link)
 from vit_jax.runs.load import Run, load_classifier
 
 TOP = 3

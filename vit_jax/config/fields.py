@@ -117,8 +117,8 @@ def number(
         allowed = f"a number of at least {low:g}"
     else:
         allowed = "a finite number"
-    allowed += f", 0 or of a size from {_MIN_NUMBER:g} to {MAX_NUMBER:g}"
     allowed += " (not included)" if open_high else ""
+    allowed += f", 0 or of a size from {_MIN_NUMBER:g} to {MAX_NUMBER:g}"
     return Field(default, meaning, allowed + (" or None" if optional else ""), convert)
 
 
