@@ -37,6 +37,7 @@ from experiments.benchmarking import (
 )
 from experiments.benchmarking.jax_step import load_config
 from vit_jax.errors import UserError
+from vit_jax.files import write_file
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser
 
 
@@ -74,7 +75,7 @@ def write_result(out: str | None, name: str, result: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}_{result['platform']}.json"
     content = result | {"command": timing.describe_command()}
-    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_file(file, json.dumps(content, indent=1) + "\n")
 
 
 def measure_models(names: list[str], out: str | None) -> int:

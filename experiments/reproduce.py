@@ -41,6 +41,7 @@ from experiments.launching.summary import describe_run, show_mean_std
 from vit_jax.analysis.tables import markdown_table, write_csv
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError, did_you_mean
+from vit_jax.files import write_file
 from vit_jax.metrics.paired import mean_and_std
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.training.progress import say
@@ -237,9 +238,9 @@ def write_tables(jobs: Jobs, planned: Mapping[Job, tuple[str, str]]) -> None:
     ]
     if failed:
         parts += ["## Failed", "\n".join(failed)]
-    (jobs.out / "table.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    write_file(jobs.out / "table.md", "\n\n".join(parts) + "\n")
     content = json.dumps({"rows": rows, "runs": runs}, indent=1) + "\n"
-    (jobs.out / "results.json").write_text(content, encoding="utf-8")
+    write_file(jobs.out / "results.json", content)
     write_csv(jobs.out / "table.csv", runs)
 
 

@@ -34,6 +34,7 @@ from vit_jax import data
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.config import apply_overrides, load_config_file, set_value
 from vit_jax.errors import UserError
+from vit_jax.files import write_file
 from vit_jax.models import backend
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.training.progress import say
@@ -157,7 +158,7 @@ def main(arguments: Sequence[str]) -> None:
             ],
         }
         text = json.dumps(content, indent=1) + "\n"
-        options.out.write_text(text, encoding="utf-8")
+        write_file(options.out, text)
 
     history, _ = run_sweep(sweep, steps_per_dispatch=size, keep=keep)
     say(f"{describe(members, history)}\n\nwritten to {options.out}")

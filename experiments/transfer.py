@@ -39,6 +39,7 @@ from experiments.launching.summary import describe_run, show_mean_std
 from vit_jax import data
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.figures import compare, style
+from vit_jax.files import write_file
 from vit_jax.metrics import paired
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.runs.load import load_run
@@ -153,9 +154,9 @@ def write_tables(
     head = ["arm", "test accuracy (%)", "subset test (%)", "p against scratch"]
     head += ["training (s)", "its helper's training (s)"]
     text = f"# Few images\n\n{len(done)} of {len(lines)} runs.\n\n"
-    (jobs.out / "table.md").write_text(text + markdown_table(head, cells) + "\n")
+    write_file(jobs.out / "table.md", text + markdown_table(head, cells) + "\n")
     content = {"runs": lines, "tests": tests, "helper_seconds": seconds}
-    (jobs.out / "results.json").write_text(json.dumps(content, indent=1) + "\n")
+    write_file(jobs.out / "results.json", json.dumps(content, indent=1) + "\n")
     curves = _curves(jobs, arms)
     if curves:
         style.save(compare.accuracy_over_time(curves), jobs.out / "accuracy.png")

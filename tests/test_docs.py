@@ -40,6 +40,15 @@ def test_links_and_commands(page):
         load_config_file(config)
 
 
+def test_every_promise_is_kept_by_a_test():
+    text = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    named = re.findall(r"`(test_\w+)`", text)
+    assert len(named) > 30
+    for name in named:
+        assert f"def {name}(" in tests, name
+
+
 def test_the_readme_is_short():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 150

@@ -7,6 +7,8 @@ UserError                      what all of them raise for a mistake of their use
 """
 
 import importlib
+import os
+import sys
 
 __version__ = "0.1.0"
 
@@ -18,6 +20,15 @@ _PUBLIC = {
 }
 
 __all__ = ["UserError", "load_config", "load_run", "train"]
+
+_name = os.path.basename("".join(sys.argv[:1]))
+if _name == "-m" or _name.startswith("vit-jax-"):
+    # A command, `python -m vit_jax.NAME` or vit-jax-NAME, and no import by others:
+    # Ctrl-C is answered in one line from here on.
+    from vit_jax.parallel import signals, streams
+
+    streams.prepare_streams()
+    signals.answer_signals()
 
 
 def __getattr__(name: str):

@@ -13,14 +13,16 @@ import functools
 import pathlib
 from collections.abc import Sequence
 
-from vit_jax.analysis.compare import compare
-from vit_jax.analysis.run_data import add_data_flags, moved_settings
 from vit_jax.errors import UserError
 from vit_jax.parallel.commands import make_parser, run_command
 
 
 def main(arguments: Sequence[str]) -> None:
     """Compares finished or unfinished runs and prints the tables."""
+    # Imported late, so that Ctrl-C and mistakes are answered at once.
+    from vit_jax.analysis.compare import compare
+    from vit_jax.analysis.run_data import add_data_flags, moved_settings
+
     parser = make_parser("vit_jax.compare", __doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs")
     parser.add_argument("--out", required=True, metavar="DIR", help="where to write")

@@ -1,7 +1,9 @@
 """Exceptions with messages for people, such as that for mistakes of the user."""
 
 import difflib
+import re
 from collections.abc import Iterable
+from typing import Any
 
 
 class PlainError(Exception):
@@ -20,12 +22,34 @@ class UserError(PlainError):
     """
 
 
+def show(value: Any) -> str:
+    """`repr(value)` for a message, which is at most some 200 characters long."""
+    try:
+        text = " ".join(repr(value).split())
+    except (ValueError, RecursionError):  # an integer of more than 4,300 digits
+        return f"a {type(value).__name__} that is too long to show"
+    return text if len(text) <= 200 else f"{text[:100]}…{text[-100:]}"
+
+
+# All but tab, line feed, carriage return and backspace, which progress bars use.
+_CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """The text with control codes and undecodable bytes escaped, as "\\x1b".
+
+    The name of a file or a class may hold codes that a terminal would obey, and bytes
+    that are no UTF-8.
+    """
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """' (did you mean "x"?)' for the most similar of `known`, or '' if none is.
 
     A dotted name is also found by its last part: "model.depth" by "depth".
     """
-    known = list(known)
+    name, known = name[:200], list(known)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     close = close or [x for x in known if x.split(".")[-1] == name.split(".")[-1]]
     return f' (did you mean "{close[0]}"?)' if close else ""

@@ -18,22 +18,17 @@ config are changed by --config.group.name=value.
 import functools
 from collections.abc import Sequence
 
-from vit_jax.analysis.architecture import draw_architecture
-from vit_jax.analysis.explain import explain
-from vit_jax.analysis.run_data import MAX_IMAGES, add_data_flags, moved_settings
 from vit_jax.errors import UserError
-from vit_jax.interpret.attention import HEAD_FUSIONS
 from vit_jax.parallel.commands import make_parser, run_command
 
 # Flag -> its options for argparse.
 _FLAGS = {
     "workdir": {"help": "the run's folder"},
     "checkpoint": {"default": "best", "help": "best, latest or a step"},
-    "indices": {"help": f"of images, 0,1,2 for example; or the first {MAX_IMAGES}"},
+    "indices": {"help": "of images, 0,1,2 for example; or the first ones"},
     "split": {"default": "test", "help": "the split that the indices refer to"},
     "block": {"type": int, "help": "counted from 1; or the last"},
     "head": {"type": int, "help": "counted from 1; or the mean of all"},
-    "head_fusion": {"choices": HEAD_FUSIONS, "default": "mean", "help": "of rollout"},
     "discard_ratio": {
         "type": float,
         "default": 0.0,
@@ -50,10 +45,19 @@ _FLAGS = {
 
 def main(arguments: Sequence[str]) -> int:
     """Draws, scores and prints; returns 1 if a file was skipped."""
+    # Imported late, so that Ctrl-C and mistakes are answered at once.
+    from vit_jax.analysis.architecture import draw_architecture
+    from vit_jax.analysis.explain import explain
+    from vit_jax.analysis.run_data import add_data_flags, moved_settings
+    from vit_jax.interpret.attention import HEAD_FUSIONS
+
     parser = make_parser("vit_jax.explain", __doc__)
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
     for name, flag in _FLAGS.items():
         parser.add_argument(f"--{name}", **flag)
+    parser.add_argument(
+        "--head_fusion", choices=HEAD_FUSIONS, default="mean", help="of rollout"
+    )
     add_data_flags(parser)
     options, rest = parser.parse_known_intermixed_args(arguments)
     if options.architecture:

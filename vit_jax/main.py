@@ -13,7 +13,9 @@ N, counted from 0, needs --coordinator_address=FIRST_HOST:PORT --num_processes=N
 """
 
 import argparse
+import contextlib
 import functools
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,9 +67,12 @@ def main(arguments: Sequence[str]) -> None:
                 f"--{name} is missing; a full command is python -m vit_jax.main "
                 "--config=configs/vit_digits.py --workdir=runs/digits."
             )
+    # The training goes on when its terminal goes away.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # JAX and the libraries around it take seconds to load.
     if not options.distributed and options.process_id in (None, "0"):
-        print(f"starting {options.config} in {options.workdir} ...", flush=True)
+        with contextlib.suppress(OSError, UserError):
+            print(f"starting {options.config} in {options.workdir} ...", flush=True)
     distributed.start_from_flags(options)
 
     # Imported late, so that the mistakes above are reported at once.

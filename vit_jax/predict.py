@@ -12,13 +12,15 @@ import functools
 import pathlib
 from collections.abc import Sequence
 
-from vit_jax.analysis.predict import predict
 from vit_jax.errors import UserError
 from vit_jax.parallel.commands import make_parser, run_command
 
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the most probable classes; returns 1 if a file was skipped."""
+    # Imported late, so that Ctrl-C and mistakes are answered at once.
+    from vit_jax.analysis.predict import predict
+
     parser = make_parser("vit_jax.predict", __doc__)
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
     parser.add_argument("--workdir", help="the run's folder")

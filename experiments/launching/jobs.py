@@ -30,6 +30,7 @@ from vit_jax.config import (
     read_saved_config,
 )
 from vit_jax.errors import UserError
+from vit_jax.files import write_file
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.lock import lock
@@ -239,7 +240,7 @@ class Jobs:
                 lines = (folder.path / "log.txt").read_text(errors="replace")
                 tail = "\n".join(lines.strip().splitlines()[-5:])
                 error = f"exit status {process.returncode}\n{tail}\n"
-                self._error_file(job).write_text(error, encoding="utf-8")
+                write_file(self._error_file(job), error)
                 say(f"{job.name} failed: {error.strip()}")
 
     def _stop(self, running: dict[Job, tuple[subprocess.Popen, float]]) -> None:

@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Iterable
 from typing import Any
 
+from vit_jax.files import hashed, read_json, report_failure
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.ranking import rank
 from vit_jax.training.progress import say
@@ -24,7 +25,11 @@ def pack(out: pathlib.Path, name: str, unfinished: Iterable[RunFolder]) -> pathl
     except training curves, names of machines, and the folders in commands.
     """
     archive = out / f"{name}.tar.gz"
-    with archive.open("wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
+    with (
+        report_failure(archive),
+        archive.open("wb") as file,
+        tarfile.open(fileobj=file, mode="w:gz") as tar,
+    ):
         for path in sorted(out.rglob("*")):
             inside = path.relative_to(out)
             aside = "checkpoints" in inside.parts or inside.name == "lock.json"
@@ -51,7 +56,7 @@ def pack(out: pathlib.Path, name: str, unfinished: Iterable[RunFolder]) -> pathl
 def pack_figures(out: pathlib.Path) -> pathlib.Path:
     """Writes OUT/figures.tar.gz of all figures of the runs: some 2 MB for a report."""
     archive = out / "figures.tar.gz"
-    with tarfile.open(archive, mode="w:gz") as tar:
+    with report_failure(archive), tarfile.open(archive, mode="w:gz") as tar:
         for path in sorted(out.glob("runs/*/figures/*.png")):
             tar.add(path, path.relative_to(out))
     return archive
@@ -72,10 +77,10 @@ def _to_resume(folder: RunFolder) -> list[pathlib.Path]:
 def _add_environment(
     tar: tarfile.TarFile, path: pathlib.Path, inside: pathlib.Path
 ) -> None:
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = read_json(path)
     for start in (content, *content.get("earlier_starts", [])):
         _forget_machine(start)
-    data = (json.dumps(content, indent=2) + "\n").encode()
+    data = (json.dumps(hashed(content), indent=2) + "\n").encode()
     info = tar.gettarinfo(path, inside)
     info.size = len(data)
     tar.addfile(info, io.BytesIO(data))

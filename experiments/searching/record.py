@@ -9,6 +9,7 @@ from experiments.launching.summary import show_mean, show_mean_std
 from experiments.searching.arms import Study
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.errors import UserError
+from vit_jax.files import write_file
 from vit_jax.metrics.paired import mean_and_std
 
 # Columns that a record may lack.
@@ -29,9 +30,9 @@ def write_record(file: pathlib.Path, record: Mapping[str, Any], study: Study) ->
     """FILE.json, and FILE.md with the tables."""
     file.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    file.write_text(text, encoding="utf-8")
+    write_file(file, text)
     markdown = describe_record(record, study)
-    file.with_suffix(".md").write_text(markdown, encoding="utf-8")
+    write_file(file.with_suffix(".md"), markdown)
 
 
 def describe_record(record: Mapping[str, Any], study: Study) -> str:

@@ -1,7 +1,10 @@
 """The page and the tables of a report."""
 
 import csv
+import html.parser
 import re
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -9,7 +12,10 @@ from PIL import Image
 
 from tests.analysis.made import BOTH_TEST_SETS, FIGURES, Page, all_scores, make_scored
 from vit_jax.analysis import page
+from vit_jax.data import Dataset
+from vit_jax.figures import style
 from vit_jax.runs.folder import RunFolder
+from vit_jax.training.scoring import describe_scores
 
 
 def test_csv_files(reported):
@@ -109,3 +115,58 @@ def test_the_page_opens_with_its_result(reported):
     start = text.index("<details>")
     assert text.index("patch_size") > start
     assert not re.search(r"<td>[a-z_]+\.[a-z_.]+</td>", text)
+
+
+TAKE_OVER = "document.body.innerHTML='taken over'"
+NAMES = (f"<script>{TAKE_OVER}</script>", f'"><img src=x onerror="{TAKE_OVER}">',
+         "no\udcffutf8", "\x1b[31m")  # fmt: skip
+
+
+class Elements(html.parser.HTMLParser):
+    """Every element of a page with its attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, *(name for name, _ in attributes)))
+
+
+def write_page(folder, names):
+    images = np.zeros((8, 4, 4, 1), np.uint8)
+    dataset = Dataset(images, np.arange(8, dtype=np.int32) % 4, names)
+    logits = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    return page.write_page(
+        folder, title=names[0], summary=names[1], environment={"host": names[0]},
+        scores=describe_scores(logits, dataset), config={"name": names[1]}, tables={},
+        figures={"confusion_matrix": style.new_figure(2, 2, names[0])},
+    )  # fmt: skip
+
+
+def test_names_add_no_element_and_no_attribute(tmp_path):
+    hostile = write_page(tmp_path / "hostile", NAMES).read_text(encoding="utf-8")
+    plain = write_page(tmp_path / "plain", tuple("abcd")).read_text(encoding="utf-8")
+    assert Elements(hostile).found == Elements(plain).found
+    with (tmp_path / "hostile" / "per_class.csv").open(encoding="utf-8") as file:
+        assert [row[0] for row in csv.reader(file)][1:3] == list(NAMES[:2])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="there is no Chromium")
+def test_a_browser_runs_nothing(tmp_path):
+    path = write_page(tmp_path / "page", NAMES)
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu",
+               f"--user-data-dir={tmp_path}/profile", "--dump-dom"]  # fmt: skip
+
+    def show(page):
+        shown = subprocess.run(
+            [*command, page.as_uri()], capture_output=True, text=True, timeout=120
+        )
+        return shown.stdout
+
+    assert "<table" in show(path)
+    # The same name, not escaped, does take over: the browser runs scripts.
+    (tmp_path / "naive.html").write_text(f"<table></table>{NAMES[0]}")
+    assert "<table" not in show(tmp_path / "naive.html")

@@ -3,8 +3,13 @@
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from vit_jax.config import fields
+from vit_jax.config import default_config, fields, make_config, set_value
+from vit_jax.config.command_line import apply_overrides
+from vit_jax.config.settings import FIELDS
+from vit_jax.errors import UserError
 
 NAN, INF = math.nan, math.inf
 
@@ -43,7 +48,7 @@ def test_values(field, good, bad):
 @pytest.mark.parametrize(
     "field, allowed",
     [
-        (fields.integer(1, "", 1), "a whole number of at least 1"),
+        (fields.integer(1, "", 1), "a whole number from 1 to 2147483647"),
         (fields.integer(1, "", 0, 30, optional=True), "a whole number from 0 to 30 or"),
         (fields.fraction(0, "", below_one=True), "a number from 0 to 1 (not included)"),
         (fields.number(0, "", -INF), "a finite number"),
@@ -54,3 +59,55 @@ def test_values(field, good, bad):
 )
 def test_what_is_allowed_is_said_in_words(field, allowed):
     assert field.allowed.startswith(allowed)
+
+
+# Sizes, signs and kinds at which programs break, besides what Hypothesis draws.
+ODD = [
+    math.nan, math.inf, -math.inf, -0.0, 1e308, 1e39, 1e-320, -1, 2**31, 2**32, 2**63,
+    10**12, 10**400, "9" * 5000, "nan", "1e999 epochs", f"{'9' * 400} steps", "5%%",
+    "", "\0", "\udcff", "a" * 10**6, b"5", True, None, [], {}, (1,) * 10**5, [None],
+    [[[]]], {"a": {}}, object(), 1j, range(3), float, [math.nan, 1], (1e-320, 1e39),
+]  # fmt: skip
+VALUES = st.one_of(
+    st.sampled_from(ODD), st.integers(), st.floats(), st.text(), st.binary(),
+    st.booleans(), st.lists(st.floats() | st.integers() | st.text(), max_size=3),
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(FIELDS)), VALUES)
+def test_a_value_is_taken_or_refused_in_one_sentence(key, value):
+    config = default_config()
+    try:
+        set_value(config, key, value)
+    except UserError as error:
+        assert key.split(".")[0] in str(error) and len(str(error)) < 1500
+        assert "\n" not in str(error)
+        return
+    again = make_config(config.to_dict())
+    assert again == config
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_an_override_is_taken_or_refused(key, text):
+    for name in (key, "seed", "num_epochs", "data.mean"):
+        try:
+            apply_overrides(default_config(), [f"--config.{name}={text}"])
+        except UserError as error:
+            assert len(str(error)) < 1500
+
+
+ABSURD = [
+    ("seed", 2**63), ("num_epochs", 1e39), ("model.depth", 1e308),
+    ("optim.learning_rate", 1e39), ("data.std", [1e-320]), ("batch_size", 10**12),
+    ("eval_batch_size", 10**12), ("augment.crop_padding_pixels", 10**9),
+    ("eval_every", f"{'9' * 400} steps"), ("eval_every", 10**400),
+    ("model.width", 10**5000), ("data.dir", "a\0b"), ("data.mean", "5" * 10**6),
+]  # fmt: skip
+
+
+def test_absurd_values_are_refused():
+    for key, value in ABSURD:
+        with pytest.raises(UserError, match=key):
+            set_value(default_config(), key, value)

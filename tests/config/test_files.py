@@ -75,6 +75,14 @@ def get_config(variant="fast"):
         ("config.optim.name = 3", "", "config.optim.name is 3, but must be one of"),
         ("1 +", "", r"fails in line 6 \(SyntaxError"),
         ("return None", "", "returns None, but must return a config"),
+        ("return [config]", "", "returns .*, but must return a config"),
+        (
+            "own = {}; own['optim'] = own; return own",
+            "",
+            "a config that contains itself",
+        ),
+        ("exit(3)", "", r"fails in line 6 \(SystemExit: 3"),
+        ("import nothing_like_it", "", "fails in line 6 .*nothing_like_it"),
     ],
 )
 def test_mistakes_in_a_config_file_name_the_line(tmp_path, body, variant, words):
@@ -105,3 +113,10 @@ def test_a_run_folders_old_name_of_microbatches_is_read():
     config = read_saved_config(saved)
     assert (config.optim.num_microbatches, config.optim.name) == (4, "sgd")
     assert "accumulate_steps" in saved["optim"]  # The caller's mapping is not changed.
+
+
+@pytest.mark.parametrize("text", ["get_config = 5", "pass", "\0", "\xff"])
+def test_a_file_that_has_no_config_is_one_sentence(text, tmp_path):
+    (tmp_path / "mine.py").write_text(text, encoding="latin-1")
+    with pytest.raises(UserError, match=r"mine\.py (has no function|fails in line)"):
+        load_config_file(str(tmp_path / "mine.py"))

@@ -348,3 +348,29 @@ def test_cached_archive_is_used_without_download(small, tmp_path, monkeypatch):
     shutil.move(archive, tmp_path / "vit_jax" / "cifar-10-python.tar.gz")
     test = from_cifar_files.load("cifar10", download=False)["test"]
     np.testing.assert_array_equal(test.labels, rows["test_batch.bin"][:, 0])
+
+
+def header(kind, size):
+    member = tarfile.TarInfo("x")
+    member.type, member.size = kind, size
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize(
+    "kind, size, number, words",
+    [
+        (tarfile.XHDTYPE, 1 << 28, 1, "a header of more than 160,000,000 bytes"),
+        (tarfile.GNUTYPE_LONGNAME, 1 << 28, 1, "a header of more than 160,000,000"),
+        (tarfile.XHDTYPE, 0, 5000, "no readable archive"),
+        (tarfile.GNUTYPE_LONGNAME, 512, 5000, "no readable archive"),
+    ],
+)
+def test_headers_that_take_all_memory_are_refused(kind, size, number, words, tmp_path):
+    path = tmp_path / "cifar.tar.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(number):
+            file.write(header(kind, size))
+            for _ in range(0, size, 1 << 20):
+                file.write(bytes(min(size, 1 << 20)))
+    with pytest.raises(UserError, match=words):
+        from_cifar_files.read_records(path, "cifar10")

@@ -98,7 +98,7 @@ def test_converted_and_skipped_files_are_named(splits, caplog):
 def test_decompression_bomb(splits, side):
     assert side**2 > MAX_PIXELS
     (splits / "train" / "red" / "bomb.png").write_bytes(png_header(side, side))
-    with pytest.raises(UserError, match=r"bomb.png has .* more than the 67108864 that"):
+    with pytest.raises(UserError, match=r"bomb.png has .* more than the 33554432 that"):
         from_folder.load(str(splits))
 
 

@@ -1,11 +1,19 @@
 """Image files of many kinds as arrays."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
 from tests.data.png_files import png_header
-from vit_jax.data.image_files import UnreadableImageError, read_image, resize_image
+from vit_jax.data.image_files import (
+    MAX_PIXELS,
+    UnreadableImageError,
+    read_image,
+    resize_image,
+)
 
 
 def test_jpeg_and_exif_orientation(tmp_path):
@@ -44,7 +52,7 @@ def test_resize_image_equals_pillow(channels):
 
 
 def test_largest_accepted_claim_gets_as_far_as_decoding(tmp_path):
-    (tmp_path / "large.png").write_bytes(png_header(8192, 8192))
+    (tmp_path / "large.png").write_bytes(png_header(5792, 5792))
     with pytest.raises(UnreadableImageError, match=r"large.png"):
         read_image(tmp_path / "large.png")
 
@@ -71,3 +79,40 @@ def test_photos_are_cropped_and_not_squashed(tmp_path, size, turned):
     array, _ = read_image(tmp_path / "disc.png", 20)
     across, down = (array[..., 0].max(axis=axis) > 127 for axis in (0, 1))
     assert across.sum() == down.sum() in (16, 17)
+
+
+RAMP = np.arange(0, 65536, 4096, dtype=np.uint16).reshape(4, 4)
+
+
+@pytest.mark.parametrize("suffix", ["png", "tif", "pgm"])
+def test_16_bits_are_scaled_to_8(suffix, tmp_path):
+    Image.fromarray(RAMP).save(tmp_path / f"image.{suffix}")
+    image, _ = read_image(tmp_path / f"image.{suffix}")
+    np.testing.assert_array_equal(image[..., 0], RAMP >> 8)
+
+
+@pytest.mark.parametrize("suffix", ["tif", "pfm"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_pixels_without_a_known_white_are_refused(suffix, dtype, tmp_path):
+    if (suffix, dtype) == ("pfm", np.int32):
+        suffix = "tiff"  # a PFM file has floats only
+    path = tmp_path / f"image.{suffix}"
+    Image.fromarray(RAMP.astype(dtype)).save(path, "PPM" if suffix == "pfm" else None)
+    with pytest.raises(UnreadableImageError, match="pixels of 32 bits"):
+        read_image(path)
+
+
+@pytest.mark.slow
+def test_the_largest_image_takes_less_than_a_gigabyte(tmp_path):
+    side = int(MAX_PIXELS**0.5)
+    image = np.random.default_rng(0).integers(256, size=(8, side, 4), dtype=np.uint8)
+    image = np.tile(image, (side // 8, 1, 1))
+    Image.fromarray(image).save(tmp_path / "image.png", compress_level=1)
+    code = (
+        "import pathlib, resource\n"
+        "from vit_jax.data.image_files import read_image\n"
+        f"read_image(pathlib.Path({str(tmp_path / 'image.png')!r}))\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert int(shown.stdout) < 1_000_000, shown  # kB

@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from vit_jax.figures import style
+from vit_jax.figures import confusion, style
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,25 @@ def test_names_with_dollar_signs_are_no_formulas(tmp_path):
     style.label_axes(figure.add_subplot(121), "price $^$ 5")
     style.show_image(figure.add_subplot(122), np.zeros((2, 2, 3), np.uint8), "$_$.png")
     style.save(figure, tmp_path / "figure.png")
+
+
+HOSTILE = (
+    "a$b^{$",
+    "$$",
+    "\\frac{",
+    "\x1b[31mred",
+    "no\udcffutf8",
+    "<script>",
+    "α" * 99,
+)
+
+
+def test_names_are_shown_as_they_are(tmp_path):
+    matrix = np.eye(len(HOSTILE), dtype=int)
+    figure = confusion.confusion_matrix(matrix, HOSTILE, title=HOSTILE[0])
+    style.label_axes(figure.axes[0], *HOSTILE[:3])
+    figure.axes[0].plot([1], label=HOSTILE[0])
+    figure.axes[0].legend()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the names are too long for the layout
+        assert style.save(figure, tmp_path / "figure.png").stat().st_size > 1000

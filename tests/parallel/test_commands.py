@@ -1,8 +1,17 @@
 """The start and the end of every command."""
 
 import os
+import shutil
 import subprocess
 import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vit_jax.errors import UserError
+from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.load import load_run
 
 
 def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):
@@ -23,3 +32,75 @@ def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):
     )
     os.close(write)
     assert process.returncode == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "module, package, command",
+    [
+        ("sklearn", "scikit-learn", "main --config=vit_digits --workdir"),
+        ("matplotlib", "matplotlib", "evaluate --workdir"),
+        ("sklearn", "scikit-learn", "explore --config=vit_digits --out"),
+        ("tensorflow_datasets", "tensorflow-datasets",
+         "main --config=vit_cifar --workdir"),
+    ],
+)  # fmt: skip
+def test_a_missing_package_is_one_sentence(module, package, command, tmp_path):
+    name, *arguments = command.split()
+    code = f"import sys; sys.modules[{module!r}] = None; import vit_jax.{name} as c; "
+    result = subprocess.run(
+        [sys.executable, "-c", f"{code}c.run()", *arguments, str(tmp_path / "w")],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert result.stderr == (
+        f"error: The package {package} is needed for this and not installed; install "
+        "it with pip.\n"
+    )
+
+
+def test_a_home_that_is_nobodys_and_a_step_of_5000_digits(tiny_run):
+    with pytest.raises(UserError, match="no home folder"):
+        RunFolder("~nosuchuser/run")
+    with pytest.raises(UserError, match="has no checkpoint 999"):
+        load_run(tiny_run[0], "9" * 5000)
+
+
+# Fills a small disk, which holds a copy of a run, and calls a command.
+FULL_DISK = """
+mount -t tmpfs -o size=8m none "$1" && cp -r "$2" "$1/run" && mkdir "$1/out" || exit 99
+cat /dev/zero > "$1/filler" 2>/dev/null
+shift 2; exec "$@"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [
+        "evaluate --workdir={disk}/run --report",
+        "predict --workdir={run} --figures={disk}/out {image}",
+        "compare {run} {disk}/run --out={disk}/out",
+        "explain --workdir={disk}/run --indices=0",
+        "explore --config=vit_digits --out={disk}/out",
+        "main --config=vit_digits --workdir={disk}/out",
+    ],
+)
+def test_a_full_disk_is_one_sentence(command, tiny_run, tmp_path):
+    run, disk, image = tiny_run[0], tmp_path / "disk", tmp_path / "image.png"
+    disk.mkdir()
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(image)
+    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(disk)]
+    if not shutil.which("unshare") or subprocess.run(probe).returncode:
+        pytest.skip("needs the right to mount in a user namespace (unshare -rm)")
+    name, *arguments = command.format(disk=disk, run=run, image=image).split()
+    code = f"import vit_jax.{name} as command; command.run()"
+    result = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", FULL_DISK, "sh", str(disk), str(run),
+         sys.executable, "-c", code, *arguments],
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert result.returncode == 1, result.stderr
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("error: ") and "No space left on device" in last
+    assert "Traceback" not in result.stderr

@@ -1,10 +1,12 @@
 """Signals that are recorded, and a second one that ends the process."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -64,3 +66,88 @@ def test_a_signal_is_answered_at_once(capfd):
         os.kill(os.getpid(), signal.SIGTERM)
         assert signals.received == signal.SIGTERM
     assert "stopping after this step" in capfd.readouterr().err
+
+
+TRAINING = [
+    "--config=vit_digits", "--config.num_steps=6", "--config.model.depth=1",
+    "--config.model.width=16", "--config.log_every=2 steps",
+    "--config.schedule.warmup=1 steps", "--config.augment.crop=none",
+]  # fmt: skip
+# Compiles for longer than the test waits, in one call into C++.
+COMPILES = """
+import jax, jax.numpy as jnp, time
+from vit_jax.parallel.commands import run_command
+def step(x):
+    for i in range(4000):
+        x = jnp.sin(x @ x + i)
+    return x
+def main(arguments):
+    lowered = jax.jit(step).lower(jnp.ones((8, 8)))
+    print("compiling", flush=True)
+    lowered.compile()
+    time.sleep(60)
+run_command(main)
+"""
+
+
+def wait(process, limit=60):
+    """(status, standard error), and the seconds that it took."""
+    start = time.monotonic()
+    _, errors = process.communicate(timeout=limit)
+    return process.returncode, errors, time.monotonic() - start
+
+
+def start(command):
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_is_answered_while_a_program_is_compiled(number):
+    process = start([sys.executable, "-c", COMPILES])
+    assert process.stdout.readline() == "compiling\n"
+    time.sleep(1)
+    process.send_signal(number)
+    status, errors, seconds = wait(process)
+    assert status == 128 + number and seconds < 5
+    assert errors.startswith("interrupted (SIG") and errors.count("\n") == 1
+
+
+def test_a_signal_in_a_destructor_is_not_lost():
+    code = (
+        "import time\n"
+        "from vit_jax.parallel.commands import run_command\n"
+        "class Slow:\n"
+        "    def __del__(self):\n"
+        "        print('deleting', flush=True); time.sleep(60)\n"
+        "run_command(lambda _: Slow() and None)\n"
+    )
+    process = start([sys.executable, "-c", code])
+    assert process.stdout.readline() == "deleting\n"
+    process.send_signal(signal.SIGINT)
+    status, errors, _ = wait(process)
+    assert status == 130 and errors.count("\n") == 1 and "Traceback" not in errors
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_random_moments_is_one_line(tmp_path):
+    """From the first import to the last line of a training, and of its evaluation."""
+    draw = random.Random(time.time_ns())
+    whole = [sys.executable, "-m", "vit_jax.main", *TRAINING]
+    begin = time.monotonic()
+    status, errors, _ = wait(start([*whole, f"--workdir={tmp_path}/whole"]), 300)
+    assert status == 0, errors
+    length = time.monotonic() - begin
+    for moment in range(6):
+        process = start([*whole, f"--workdir={tmp_path}/{moment}"])
+        # Python itself, before it imports anything of ours, has a traceback of its own.
+        delay = draw.uniform(0.3, length)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        status, errors, _ = wait(process, 120)
+        assert status in (130, 0), (delay, errors)  # 0: it had ended
+        assert "Traceback" not in errors and "ignored in" not in errors, delay
+        said = errors.count("interrupted (SIGINT)") + errors.count("saved step")
+        assert said == (status == 130), (delay, errors)

@@ -9,6 +9,15 @@ from vit_jax.config import make_config
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 
+RECORD = {
+    "step": 1,
+    "split": "train",
+    "epoch": 1.0,
+    "seconds": 1.0,
+    "loss": 1.0,
+    "accuracy": 1.0,
+}
+
 
 def test_a_run_folder_explains_itself(tiny_run):
     workdir, results = tiny_run
@@ -16,6 +25,7 @@ def test_a_run_folder_explains_itself(tiny_run):
         path.stem: json.loads(path.read_text()) for path in workdir.glob("*.json")
     }
     assert set(stored) == {"config", "dataset", "environment", "lock", "results"}
+    assert stored["results"].pop("content_sha256")
     assert stored["results"] == results
     assert stored["config"]["model"]["mlp_ratio"] == 4.0  # filled in by the model
     assert len(stored["config"]["data"]["mean"]) == 1  # and by the data
@@ -48,16 +58,9 @@ def test_a_setting_of_a_later_version_has_its_default_in_older_runs(tmp_path):
 
 def test_files_hold_json_that_everyone_reads(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.append_metrics({"step": 1, "loss": float("nan")})
-    assert folder.read_metrics() == [{"step": 1, "loss": None}]
+    folder.append_metrics(RECORD | {"loss": float("nan")})
+    assert folder.read_metrics() == [RECORD | {"loss": None}]
     assert "NaN" not in (tmp_path / "metrics.jsonl").read_text()
-
-
-def test_a_full_disk_is_a_sentence(tmp_path):
-    folder = RunFolder(tmp_path)
-    (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
-    with pytest.raises(UserError, match="No space left"):
-        folder.append_metrics({"step": 1})
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
@@ -69,9 +72,49 @@ def test_a_folder_that_cannot_be_written(tmp_path):
 def test_a_cut_off_last_line_of_metrics_is_left_out(tmp_path):
     folder = RunFolder(tmp_path)
     for step in (1, 2, 3):
-        folder.append_metrics({"step": step})
+        folder.append_metrics(RECORD | {"step": step})
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "lo')
     assert [r["step"] for r in folder.read_metrics()] == [1, 2, 3]
     folder.forget_metrics_after(2)
     assert [r["step"] for r in folder.read_metrics()] == [1, 2]
+
+
+# ---- a run folder from a stranger: nothing outside of it is written
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_kept(tmp_path):
+    victim, run = tmp_path / "victim", tmp_path / "run"
+    victim.write_text("mine")
+    run.mkdir()
+    (run / "lock.json").symlink_to(victim)
+    refused = pytest.raises(UserError, match=r"lock\.json cannot be written")
+    with refused, RunFolder(run).locked():
+        pass
+    assert victim.read_text() == "mine"
+
+
+def test_the_log_and_small_files_do_not_follow_links(tmp_path):
+    victim, run = tmp_path / "victim", tmp_path / "run"
+    victim.write_text("mine")
+    run.mkdir()
+    for name in ("metrics.jsonl", "results.json"):
+        (run / name).symlink_to(victim)
+    folder = RunFolder(run)
+    with pytest.raises(UserError, match=r"metrics\.jsonl cannot be written"):
+        folder.append_metrics({"step": 1})
+    folder.write("results", {"best_step": 1})
+    assert victim.read_text() == "mine"
+    assert folder.read_results() == {"best_step": 1}
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "figures", "reports", "tensorboard"])
+def test_a_folder_that_leads_out_is_refused(name, tmp_path):
+    outside, run = tmp_path / "outside", tmp_path / "run"
+    outside.mkdir()
+    run.mkdir()
+    (run / name).symlink_to(outside)
+    refused = pytest.raises(UserError, match=rf"run/{name} is a symbolic link")
+    with refused, RunFolder(run).locked():
+        pass
+    assert not list(outside.iterdir())

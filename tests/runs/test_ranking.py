@@ -1,10 +1,14 @@
 """The order of evaluations."""
 
 import math
+import os
+import shutil
 import types
 
 import pytest
 
+from vit_jax.errors import UserError
+from vit_jax.runs.load import load_run
 from vit_jax.runs.manifest import write_manifest
 from vit_jax.runs.ranking import NEVER_BEST, inspect_state, rank
 
@@ -38,3 +42,66 @@ def test_a_state_is_verified_and_ranked(tmp_path):
     (tmp_path / "array").write_bytes(b"abd")
     found, damage = inspect(scores)
     assert found == NEVER_BEST and "differs from its SHA-256" in damage
+
+
+@pytest.fixture
+def run(tiny_run, tmp_path):
+    """A copy of a run with the checkpoints 3 and 6, which may be changed."""
+    return shutil.copytree(tiny_run[0], tmp_path / "run")
+
+
+def replace_metadata(run, step, text):
+    """As a stranger could: the manifest fits."""
+    state = run / "checkpoints" / str(step) / "state"
+    (state / "_METADATA").write_text(text)
+    (state / "manifest.json").unlink()
+    write_manifest(state)
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "5", "null", "{}", "[" * 99_999, '{"tree_metadata": 5}']
+)
+@pytest.mark.filterwarnings("ignore:Checkpoint 6 is damaged")
+def test_metadata_that_is_none_falls_back(text, run):
+    replace_metadata(run, 6, text)
+    assert load_run(run, "latest").step == 3
+
+
+@pytest.mark.filterwarnings("ignore:Checkpoint 9 is damaged.*was renamed")
+def test_a_renamed_checkpoint_falls_back(run):
+    (run / "checkpoints" / "6").rename(run / "checkpoints" / "9")
+    (run / "checkpoints" / "other").mkdir()
+    assert load_run(run, "latest").step == 3
+
+
+def test_a_manifest_that_is_a_pipe_does_not_block(run):
+    for manifest in (run / "checkpoints").glob("*/state/manifest.json"):
+        manifest.unlink()
+        os.mkfifo(manifest)
+    with (
+        pytest.warns(UserWarning, match="is damaged"),
+        pytest.raises(UserError, match=r"Every checkpoint .* is damaged"),
+    ):
+        load_run(run)
+
+
+CONTENTS = ["[]", "5", "null", "", "[" * 99_999]
+OBJECTS = {
+    "config": ['{"data": 5}', '{"model": []}', '{"optim": null}', '{"seed": {}}'],
+    "dataset": [
+        "{}", '{"class_names": 5, "image_shape": [8, 8, 1]}',
+        '{"class_names": ["a", "a"], "image_shape": [8, 8, 1]}',
+        '{"class_names": ["a"], "image_shape": [8, 8]}',
+        '{"class_names": ["a"], "image_shape": [8, true, 1]}',
+        '{"class_names": [["a"]], "image_shape": [8, 8, 1]}',
+    ],
+    "results": ['{"best_step": 6, "test": 5}', '{"other_checkpoints": {"6": []}}'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_small_file_with_other_content_is_one_sentence(name, run):
+    for text in (*CONTENTS, *OBJECTS[name]):
+        (run / f"{name}.json").write_text(text)
+        with pytest.raises(UserError, match=rf"{name}\.json|config\."):
+            load_run(run, "latest")

@@ -11,6 +11,7 @@ import pytest
 from vit_jax import data
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
+from vit_jax.files import read_json
 from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.load import load_run
 from vit_jax.training.experiment import make_experiment
@@ -29,7 +30,7 @@ def copied_run(tiny_run, tmp_path):
 
 
 def change_json(path, **changes):
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    path.write_text(json.dumps(read_json(path) | changes))
 
 
 def test_a_run_becomes_the_teacher_that_the_config_names(tiny_config, tiny_run, splits):

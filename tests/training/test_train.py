@@ -1,8 +1,18 @@
 """A whole run: which checkpoint its results are of."""
 
+import json
+import os
+import pathlib
+import tempfile
+import warnings
+
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from vit_jax import evaluate
+from vit_jax.config import set_value
+from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
@@ -56,3 +66,70 @@ def test_rules_that_wait_for_evaluations_need_some(tiny_config, tmp_path, change
 def test_validation_that_selects_nothing(tiny_config, tmp_path):
     results = train_and_evaluate(tiny_config(data__select_on="nothing"), tmp_path)
     assert results["best_step"] == 6 and results["val"]["num_examples"] == 100
+
+
+# Hypothesis draws from these what a setting takes; most are at an end of its range.
+NUMBERS = [0, 1e-37, 1e-9, 0.1, 0.5, 0.999, 1, 2, 3.0, 30, 1e6, 3e38, -1, -3e38]
+INTEGERS = [0, 1, 2, 3, 4, 7, 16, 64, 100, 1000, 4096, 2**31 - 1, 2**32 - 1]
+DURATIONS = ["0 steps", "1 steps", "0.3 epochs", "50%", "1e3%", "2147483647 steps", 1e6]
+LISTS = [(), (1,), (0.5,), (1e-37,), (3e38,), (0.1, 0.9), (1, 2), (2, 1), (8, 16, 32)]
+TEXTS = [
+    "",
+    "~nosuchuser",
+    "/dev/null",
+    "a$b",
+    "\udcff",
+    "[",
+    "(" * 99,
+    "last 2 blocks",
+]
+
+
+def values_of(field):
+    words = field.allowed.removeprefix("one of ").split(", ")
+    options = [*words, None, True, False, *NUMBERS, *INTEGERS, *DURATIONS, *LISTS]
+    options += TEXTS
+    taken = []
+    for value in options:
+        try:
+            field.convert(value)
+        except (ValueError, TypeError, OverflowError):
+            continue
+        taken.append(value)
+    return st.sampled_from(taken or [field.default])
+
+
+# These only say where things are shown or found, or take minutes where huge.
+LEFT_OUT = {"num_epochs", "num_steps", "data.source", "data.name", "stages",
+            "parameter_overview", "tensorboard"}  # fmt: skip
+KEYS = sorted(set(FIELDS) - LEFT_OUT)
+CHANGES = st.sampled_from(KEYS).flatmap(
+    lambda key: st.tuples(st.just(key), values_of(FIELDS[key]))
+)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_settings_are_trained_with_or_refused_in_a_sentence(tiny_config):
+    @settings(
+        max_examples=int(os.environ.get("FUZZ_EXAMPLES", "15")),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.lists(CHANGES, min_size=1, max_size=3))
+    def check(changes):
+        config = tiny_config(num_steps=2)
+        with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+            warnings.simplefilter("ignore")
+            try:
+                for key, value in changes:
+                    set_value(config, key, value)
+                train_and_evaluate(config, pathlib.Path(folder, "run"))
+            except UserError as error:
+                assert "\n" not in str(error) and len(str(error)) < 3000
+            else:
+                results = pathlib.Path(folder, "run", "results.json").read_text()
+                assert json.loads(results)["num_steps"] == 2
+
+    check()

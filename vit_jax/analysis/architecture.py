@@ -11,8 +11,8 @@ from vit_jax.config import apply_overrides, check_config, load_config_file, make
 from vit_jax.errors import UserError
 from vit_jax.figures import architecture as architecture_figures
 from vit_jax.figures import style
+from vit_jax.files import make_folder
 from vit_jax.interpret import architecture
-from vit_jax.runs.disks import make_folder
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.user_code import add_user_code
 
@@ -41,7 +41,7 @@ def choose_network(
                 f"{overrides[0]} would change the network that was trained in "
                 f"{folder.path.name}; leave it out, or give --config for --workdir."
             )
-        dataset = folder.read("dataset")
+        dataset = folder.read_dataset()
         image_shape = tuple(dataset["image_shape"])
         return folder.path.name, config, image_shape, len(dataset["class_names"])
     path, _, variant = options.config.partition(":")

@@ -14,6 +14,7 @@ from vit_jax.analysis.entries import (
 from vit_jax.analysis.tables import write_csv
 from vit_jax.errors import UserError
 from vit_jax.figures import style
+from vit_jax.files import make_folder, write_file
 
 
 def compare(
@@ -70,21 +71,16 @@ def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:
     parts += [compared.load_note(entries)]
     parts += ["## Paired tests", compared.paired_table(tests), compared.TEST_NOTE]
     markdown = "\n\n".join(parts)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / "comparison.md").write_text(markdown + "\n", encoding="utf-8")
-        write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
-        write_csv(out / "paired.csv", tests)
-        for name, figure in (
-            ("comparison", compared.draw_comparison(groups)),
-            ("curves", compared.draw_curves(entries)),
-            ("accuracy_over_time", compared.draw_accuracy_over_time(groups)),
-        ):
-            style.save(figure, out / f"{name}.png")
-    except OSError as error:
-        raise UserError(
-            f"{out} cannot be written to ({error.strerror}); give another --out."
-        ) from None
+    make_folder(out, "--out")
+    write_file(out / "comparison.md", markdown + "\n")
+    write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
+    write_csv(out / "paired.csv", tests)
+    for name, figure in (
+        ("comparison", compared.draw_comparison(groups)),
+        ("curves", compared.draw_curves(entries)),
+        ("accuracy_over_time", compared.draw_accuracy_over_time(groups)),
+    ):
+        style.save(figure, out / f"{name}.png")
     return markdown
 
 

@@ -44,8 +44,10 @@ def evaluate(
       mirrored: whether to score the mean with the mirror images, too.
 
     Raises:
-      UserError: no such split or class, or data or counts that cannot be read.
+      UserError: no such split or class, data or counts that cannot be read, or a
+        folder that cannot be written to.
     """
+    RunFolder(run.workdir).create()
     pairs = [parse_confusion(text, run.class_names) for text in confusions]
     _note(f"loading {run.config.data.name} ...")
     config, splits = load_splits(run, moved)

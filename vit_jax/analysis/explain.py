@@ -210,6 +210,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
             "explain has heat maps for ViTs and ResNets only; evaluate, predict and "
             "compare take any model."
         )
+    RunFolder(run.workdir).create()
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)

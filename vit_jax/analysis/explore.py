@@ -15,6 +15,7 @@ from vit_jax import data, models
 from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.figures import dataset as dataset_figures
 from vit_jax.figures import embedding, images, style
+from vit_jax.files import write_file
 from vit_jax.interpret.features import embed
 from vit_jax.metrics import distances, duplicates, pixels
 from vit_jax.runs.load import Run
@@ -203,7 +204,7 @@ def explore(
     for name, figure in (figures | pairs).items():
         print(style.save(figure, out / f"{name}.png"))
     text = json.dumps(summary, indent=2) + "\n"
-    (out / "summary.json").write_text(text, encoding="utf-8")
+    write_file(out / "summary.json", text)
     print(to_text(summary))
 
 

@@ -1,7 +1,6 @@
 """A report as files: CSV tables, PNG figures, and one page that contains all."""
 
 import base64
-import csv
 import json
 import math
 import pathlib
@@ -15,8 +14,10 @@ from matplotlib.figure import Figure
 from vit_jax.analysis import quantities
 from vit_jax.analysis.captions import caption, in_order
 from vit_jax.analysis.scored import Scored
+from vit_jax.analysis.tables import write_rows
 from vit_jax.config import flatten
 from vit_jax.figures import style
+from vit_jax.files import make_folder, write_file
 from vit_jax.metrics import calibration, roc
 from vit_jax.training.curves import TIMINGS
 
@@ -44,7 +45,7 @@ def write_page(
     `tables` are further CSV files by name, each with its head as the first row; for the
     others see `render_html`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, "--workdir")
     _write_csv(folder, {**_score_tables(scores), **tables})
     pictures = [
         _render_picture(name, figures[name], folder / "figures" / f"{name}.png")
@@ -52,7 +53,7 @@ def write_page(
     ]
     page = folder / "report.html"
     text = render_html(title, summary, scores, config, environment, pictures)
-    page.write_text(text, encoding="utf-8")
+    write_file(page, text)
     return page
 
 
@@ -74,8 +75,7 @@ def _render_picture(name: str, figure: Figure, path: pathlib.Path) -> dict[str, 
 def _write_csv(folder: pathlib.Path, tables: Mapping[str, Rows]) -> None:
     """NAME.csv for each table; None becomes empty."""
     for name, rows in tables.items():
-        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(rows)
+        write_rows(folder / f"{name}.csv", rows)
 
 
 def _score_tables(scores: Mapping[str, Any]) -> dict[str, Rows]:

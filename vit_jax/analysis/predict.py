@@ -11,9 +11,9 @@ from jaxtyping import Float, UInt8
 
 from vit_jax.figures import predict as predict_figures
 from vit_jax.figures import style
+from vit_jax.files import make_folder
 from vit_jax.interpret import attention, gradcam, inputs
 from vit_jax.models import ResNet, ViT
-from vit_jax.runs.disks import make_folder
 from vit_jax.runs.load import Run, load_classifier
 
 TOP = 3

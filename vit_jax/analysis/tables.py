@@ -4,9 +4,12 @@ The library tabulate aligns columns, too, but it does not escape a "|" in a cell
 """
 
 import csv
+import io
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from vit_jax.files import write_file
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -25,7 +28,15 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def write_csv(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """A line for each row, below the keys of all; what a row lacks is left empty."""
     columns = dict.fromkeys(key for row in rows for key in row)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(path, [columns, *([row.get(key) for key in columns] for row in rows)])
+
+
+def write_rows(path: pathlib.Path, rows: Iterable[Iterable[Any]]) -> None:
+    """A line for each row; None becomes empty.
+
+    Raises:
+      UserError: the file cannot be written.
+    """
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_file(path, text.getvalue())

@@ -23,7 +23,7 @@ AUGMENT_FIELDS: dict[str, Field] = {
         "Random crop after padding, random resized crop, or none.",
     ),
     "augment.crop_padding_pixels": integer(
-        4, "Pixels that the pad crop adds on each side."
+        4, "Pixels that the pad crop adds on each side.", high=256
     ),
     "augment.crop_padding_mode": choice(
         ("zero", "reflect", "edge"), "Values that the pad crop adds."
@@ -42,7 +42,9 @@ AUGMENT_FIELDS: dict[str, Field] = {
     "augment.own": text(
         "", "One of the AUGMENTATIONS of config.code, after the policy; '': none."
     ),
-    "augment.randaugment_num_ops": integer(2, "RandAugment's operations per image.", 1),
+    "augment.randaugment_num_ops": integer(
+        2, "RandAugment's operations per image.", 1, 100
+    ),
     "augment.randaugment_magnitude": integer(
         9, "RandAugment's magnitude, from 0 (weakest) to 30.", high=30
     ),

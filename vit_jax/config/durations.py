@@ -12,7 +12,7 @@ of all threads together; its units are seconds, minutes and hours.
 import math
 import re
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
 
 _PATTERN = re.compile(
     r"\s*(?P<number>\d+(\.\d*)?|\.\d+)\s*(?P<unit>epochs?|steps?|%)\s*"
@@ -25,26 +25,31 @@ _TIME_PATTERN = re.compile(
 )
 
 
+_MAX = 2**31 - 1  # JAX counts steps in int32
+
+
 def parse_duration(value: str | int | float) -> tuple[float, str]:
     """The number and the unit, "epochs", "steps" or "%", of a duration.
 
     Raises:
-      UserError: `value` is no duration, negative, not finite, or a fraction of a step.
+      UserError: `value` is no duration, negative, not finite, above 2**31 - 1, or a
+        fraction of a step.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        match = None
-    elif isinstance(value, str):
+    match, number = None, -1.0
+    if isinstance(value, str):
         match = _PATTERN.fullmatch(value)
-    else:
-        match = value >= 0 and math.isfinite(value)
-    if not match:
+        number = float(match["number"]) if match else number
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        number = float(min(value, _MAX + 1))
+    if not 0 <= number <= _MAX:
         raise UserError(
-            f'{value!r} is not a duration; write for example "5 epochs", "300 steps", '
-            '"10%", or a number of epochs that is not negative.'
+            f'{show(value)} is not a duration; write for example "5 epochs", '
+            '"300 steps", "10%", or a number of epochs from 0 to '
+            f"{_MAX}."
         )
-    if not isinstance(value, str):
-        return float(value), "epochs"
-    number, unit = float(match["number"]), match["unit"]
+    if match is None:
+        return number, "epochs"
+    unit = match["unit"]
     if unit.startswith("step") and number != int(number):
         raise UserError(f"{value!r} is not a whole number of steps.")
     return number, {"e": "epochs", "s": "steps", "%": "%"}[unit[0]]
@@ -68,13 +73,19 @@ def to_steps(
     if unit == "steps":
         return int(number)
     if unit == "epochs":
-        return math.floor(number * steps_per_epoch + 0.5)
+        steps = number * steps_per_epoch + 0.5
+        if steps > _MAX:
+            raise UserError(
+                f"{value!r} epochs of {steps_per_epoch:,.4g} steps are more than "
+                f"{_MAX:,} steps, which is the limit; give a shorter duration."
+            )
+        return math.floor(steps)
     if total_steps is None:
         raise UserError(
             f"{value!r} is a fraction of the training and cannot be its length; "
             "give epochs or steps."
         )
-    return math.floor(number / 100 * total_steps + 0.5)
+    return min(_MAX, math.floor(number / 100 * total_steps + 0.5))
 
 
 def parse_time_budget(value: str) -> tuple[float, bool]:
@@ -84,7 +95,7 @@ def parse_time_budget(value: str) -> tuple[float, bool]:
       UserError: `value` is no time budget.
     """
     match = _TIME_PATTERN.fullmatch(value) if isinstance(value, str) else None
-    if not match or not float(match["number"]):
+    if not match or not 0 < float(match["number"]) <= _MAX:
         raise UserError(
             f'{value!r} is not a time budget; write for example "15 minutes", '
             '"30 CPU minutes" or "4 hours".'

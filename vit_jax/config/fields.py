@@ -8,6 +8,30 @@ from typing import Any
 from vit_jax.config.durations import parse_duration, parse_time_budget
 from vit_jax.errors import UserError
 
+# JAX counts in int32, and computes in float32: outside of these, numbers overflow or
+# become 0 somewhere on the way.
+MAX_INTEGER = 2**31 - 1
+_MIN_NUMBER, MAX_NUMBER = 1e-37, 3e38
+_MAX_LENGTH = 1000  # of a list
+
+
+def _float(value: Any) -> float:
+    """A number that float32 holds; raises ValueError."""
+    if isinstance(value, bool | str):
+        raise ValueError
+    value = float(value)
+    if value != 0 and not _MIN_NUMBER <= abs(value) <= MAX_NUMBER:
+        raise ValueError
+    return value
+
+
+def _sequence(value: Any) -> Sequence[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise ValueError
+    if len(value) > _MAX_LENGTH:
+        raise ValueError
+    return value
+
 
 @dataclasses.dataclass(frozen=True)
 class Field:
@@ -30,7 +54,7 @@ def integer(
     default: int | None,
     meaning: str,
     low: int = 0,
-    high: float = math.inf,
+    high: int = MAX_INTEGER,
     optional: bool = False,
 ) -> Field:
     """A whole number from `low` to `high`; 5.0 and 1e3 are whole, True is not one.
@@ -47,8 +71,7 @@ def integer(
             raise ValueError
         return int(value)
 
-    span = f"of at least {low}" if high == math.inf else f"from {low} to {high}"
-    allowed = f"a whole number {span}" + (" or None" if optional else "")
+    allowed = f"a whole number from {low} to {high}" + (" or None" if optional else "")
     return Field(default, meaning, allowed, convert)
 
 
@@ -78,16 +101,15 @@ def number(
     open_high: bool = False,
     optional: bool = False,
 ) -> Field:
-    """A finite number from `low` to `high`, which is excluded if `open_high`."""
+    """A number from `low` to `high`, which is excluded if `open_high`."""
 
     def convert(value):
         if value is None and optional:
             return None
-        if isinstance(value, bool | str) or not math.isfinite(value):
-            raise ValueError
+        value = _float(value)
         if not low <= value <= high or (open_high and value == high):
             raise ValueError
-        return float(value)
+        return value
 
     if high < math.inf:
         allowed = f"a number from {low:g} to {high:g}"
@@ -96,6 +118,7 @@ def number(
     else:
         allowed = "a finite number"
     allowed += " (not included)" if open_high else ""
+    allowed += f", 0 or of a size from {_MIN_NUMBER:g} to {MAX_NUMBER:g}"
     return Field(default, meaning, allowed + (" or None" if optional else ""), convert)
 
 
@@ -131,10 +154,10 @@ def switch(default: bool | None, meaning: str, optional: bool = False) -> Field:
 
 
 def text(default: str, meaning: str) -> Field:
-    """Any text."""
+    """Text; no path or name may have a NUL, and none is longer than 4,096."""
 
     def convert(value):
-        if not isinstance(value, str):
+        if not isinstance(value, str) or "\0" in value or len(value) > 4096:
             raise ValueError
         return value
 
@@ -176,12 +199,8 @@ def numbers(
     def convert(value):
         if value is None:
             return None
-        numbers = tuple(float(x) for x in value)
-        if (
-            isinstance(value, str)
-            or not numbers
-            or not all(above < x < math.inf for x in numbers)
-        ):
+        numbers = tuple(_float(x) for x in _sequence(value))
+        if not numbers or not all(above < x for x in numbers):
             raise ValueError
         return numbers
 
@@ -193,8 +212,8 @@ def span(default: tuple[float, float], meaning: str, high: float = math.inf) -> 
     """An interval: two finite numbers in ascending order, above 0, at most `high`."""
 
     def convert(value):
-        low, top = (float(x) for x in value)
-        if not (0 < low <= top <= high and math.isfinite(top)):
+        low, top = (_float(x) for x in _sequence(value))
+        if not 0 < low <= top <= high:
             raise ValueError
         return low, top
 
@@ -209,9 +228,11 @@ def integers(default: Sequence[int] | None, meaning: str) -> Field:
     def convert(value):
         if value is None:
             return None
+        value = _sequence(value)
         numbers = tuple(int(x) for x in value)
-        if isinstance(value, str) or any(
-            n != x or n < 1 for n, x in zip(numbers, value, strict=True)
+        if any(
+            n != x or not 1 <= n <= MAX_INTEGER or isinstance(x, bool)
+            for n, x in zip(numbers, value, strict=True)
         ):
             raise ValueError
         return numbers
@@ -223,8 +244,9 @@ def texts(default: Sequence[str], meaning: str) -> Field:
     """A sequence of texts, which may be empty; a text alone is a sequence of one."""
 
     def convert(value):
-        values = ((value,) if value else ()) if isinstance(value, str) else tuple(value)
-        if not all(isinstance(x, str) for x in values):
+        single = (value,) if value else ()
+        values = single if isinstance(value, str) else tuple(_sequence(value))
+        if not all(isinstance(x, str) and len(x) <= 4096 for x in values):
             raise ValueError
         return values
 

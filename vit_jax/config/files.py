@@ -16,6 +16,7 @@ import contextlib
 import importlib.util
 import inspect
 import pathlib
+import reprlib
 import traceback
 import types
 from collections.abc import Iterator, Mapping
@@ -24,8 +25,9 @@ from typing import Any
 from ml_collections import ConfigDict
 
 import vit_jax
+from vit_jax.config.settings import FIELDS
 from vit_jax.config.values import check_config, make_config
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, did_you_mean, show
 
 
 def config_files() -> dict[str, pathlib.Path]:
@@ -66,7 +68,7 @@ def load_config_file(path: str) -> ConfigDict:
     name, _, variant = path.partition(":")
     file = _find_config_file(name).resolve()
     module = run_file(name, file)
-    if not hasattr(module, "get_config"):
+    if not callable(getattr(module, "get_config", None)):
         raise UserError(f"{name} has no function get_config(), which a config needs.")
     if variant and not inspect.signature(module.get_config).parameters:
         raise UserError(f"{name} has no variants; write --config={name}.")
@@ -74,10 +76,16 @@ def load_config_file(path: str) -> ConfigDict:
         settings = module.get_config(variant) if variant else module.get_config()
     if not hasattr(settings, "items"):
         raise UserError(
-            f"get_config() in {name} returns {settings!r}, but must return a config; "
-            "end it with `return config`."
+            f"get_config() in {name} returns {show(settings)}, but must return a "
+            "config; end it with `return config`."
         )
-    return make_config(settings)
+    try:
+        return make_config(settings)
+    except RecursionError:
+        raise UserError(
+            f"get_config() in {name} returns a config that contains itself; remove "
+            "that."
+        ) from None
 
 
 def run_file(name: str, file: pathlib.Path) -> types.ModuleType:
@@ -120,7 +128,7 @@ def _errors_as_sentences(
         yield
     except UserError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if variant and isinstance(error, KeyError) and error.args == (variant,):
             raise UserError(
                 f"{name} has no variant {variant!r}; its header lists them."
@@ -141,6 +149,13 @@ def read_saved_config(settings: Any) -> ConfigDict:
     augment.erase_fill, optim.accumulate_steps for optim.num_microbatches, and keys of
     the initialisation that trained models do not need.
     """
+    groups = {key.partition(".")[0] for key in FIELDS if "." in key}
+    for key in groups & settings.keys():
+        if not hasattr(settings[key], "items"):
+            raise UserError(
+                f"config.{key} is {reprlib.repr(settings[key])}, but must be a group "
+                "of settings; restore the config.json of the run from a copy."
+            )
     saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
     if saved.get("data", {}).get("validation") == "test":
         saved["data"] |= {"validation": 0, "select_on": "test"}

@@ -38,13 +38,15 @@ def _choice(options: tuple[str, ...], meaning: str) -> Field:
 
 
 _VARIANT = {
-    "patch_size": _integer("Side of a patch in pixels.", 1),
+    "patch_size": _integer("Side of a patch in pixels.", 1, 4096),
     "width": _integer(
-        "Length of a token's vector; channels of a ResNet's first stage.", 1
+        "Length of a token's vector; channels of a ResNet's first stage.", 1, 2**16
     ),
-    "depth": _integer("Number of encoder blocks.", 1),
-    "num_heads": _integer("Number of attention heads.", 1),
-    "mlp_ratio": _number("Width of the MLP's hidden layer over model.width.", 0.1),
+    "depth": _integer("Number of encoder blocks.", 1, 1000),
+    "num_heads": _integer("Number of attention heads.", 1, 2**16),
+    "mlp_ratio": _number(
+        "Width of the MLP's hidden layer over model.width.", 0.1, 1000
+    ),
     "qkv_bias": _switch("Queries, keys and values have a bias."),
     "position_embedding": _choice(
         ("learned", "sinusoidal_1d", "sinusoidal_2d", "none"),
@@ -88,7 +90,7 @@ _VARIANT = {
     ),
     "layer_scale": _number("Initial scale of residual branches; 0: no scale."),
     "qk_norm": _switch("LayerNorm follows queries and keys."),
-    "num_registers": _integer("Number of register tokens."),
+    "num_registers": _integer("Number of register tokens.", high=2**16),
     "stem": _choice(
         ("patch", "conv", "shifted_patch"),
         "How patches become tokens: linear projection, convolutions, or shifted patch "

@@ -22,9 +22,13 @@ from vit_jax.config.fields import (
 )
 from vit_jax.config.model_settings import MODEL_FIELDS
 
+MAX_SIDE = 4096  # pixels
+
 # "a.b": Field. The order is the order of `--list_keys`.
 FIELDS: dict[str, Field] = {
-    "seed": integer(0, "Seed of all randomness except the data splits."),
+    "seed": integer(
+        0, "Seed of all randomness except the data splits.", high=2**32 - 1
+    ),
     "batch_size": integer(128, "Images per optimizer step, over all devices.", 1),
     "num_epochs": number(
         100.0, "Length of training in passes over the training split."
@@ -67,13 +71,16 @@ FIELDS: dict[str, Field] = {
         "Interval between two checkpoints; each new best one is saved as well.",
     ),
     "eval_batch_size": integer(500, "Images per evaluation step, over all devices.", 1),
-    "num_devices": integer(0, "Number of devices in the mesh; 0: all devices."),
+    "num_devices": integer(
+        0, "Number of devices in the mesh; 0: all devices.", high=2**20
+    ),
     "shard_params": switch(
         False, "Parameters and optimizer state are split over the devices (FSDP)."
     ),
     "steps_per_dispatch": integer(
         0,
         "Optimizer steps that one compiled program does; 0: 1 on CPU, many elsewhere.",
+        high=10_000,
     ),
     "tensorboard": switch(False, "Metrics are also written as TensorBoard files."),
     "parameter_overview": switch(False, "A table of all parameters is printed first."),
@@ -123,7 +130,9 @@ FIELDS: dict[str, Field] = {
         "validation split; the test split, which is optimistically biased; or nothing, "
         "which takes the last step.",
     ),
-    "data.split_seed": integer(0, "Seed of the data splits and subsets."),
+    "data.split_seed": integer(
+        0, "Seed of the data splits and subsets.", high=2**32 - 1
+    ),
     "data.train_per_class": integer(
         None, "Training images kept of each class; None: all.", 1, optional=True
     ),
@@ -140,6 +149,7 @@ FIELDS: dict[str, Field] = {
         None,
         "Side in pixels to which folder and tfds images are resized; None: no resize.",
         1,
+        MAX_SIDE,
         optional=True,
     ),
     "data.resize": integer(
@@ -147,6 +157,7 @@ FIELDS: dict[str, Field] = {
         "Side in pixels to which images are resized on the device, after augmentation; "
         "None: no resize.",
         1,
+        MAX_SIDE,
         optional=True,
     ),
     "data.mean": numbers(
@@ -226,6 +237,7 @@ FIELDS: dict[str, Field] = {
         1,
         "Microbatches per optimizer step; 1 may become up to 4 for a ViT on one CPU.",
         1,
+        4096,
     ),
     "optim.class_weights": choice(
         ("none", "balanced"),

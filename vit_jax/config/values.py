@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 
 from vit_jax.config.settings import FIELDS
 from vit_jax.config.stages import convert_stages, set_in_stage, stage_configs
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, did_you_mean, show
 
 
 class Settings(ConfigDict):
@@ -85,14 +85,14 @@ def _convert(key: str, value: Any) -> Any:
         return convert_stages(value, _convert)
     if key not in FIELDS:
         raise UserError(
-            f"There is no setting config.{key}{did_you_mean(key, FIELDS)}; "
+            f"There is no setting config.{key[:200]}{did_you_mean(key, FIELDS)}; "
             "`python -m vit_jax.main --list_keys` lists all."
         )
     try:
         return FIELDS[key].convert(value)
     except (ValueError, TypeError, OverflowError):
         raise UserError(
-            f"config.{key} is {value!r}, but must be {FIELDS[key].allowed}."
+            f"config.{key} is {show(value)}, but must be {FIELDS[key].allowed}."
         ) from None
 
 

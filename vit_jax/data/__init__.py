@@ -7,7 +7,7 @@ decoded.py, image_files.py, rows.py    images of folders, in memory or in a file
 download.py, cifar_layouts.py, pickles.py    official files: fetched, checked, read
 permutation.py   random orders that no version of NumPy changes
 
-Imports `vit_jax.errors` and `vit_jax.user_cache` only, and never JAX.
+Imports `vit_jax.errors`, `files` and `user_cache` only, and never JAX.
 """
 
 import pathlib
@@ -24,7 +24,7 @@ from vit_jax.data import (
 )
 from vit_jax.data.dataset import Dataset, hold_out, with_test
 from vit_jax.data.rows import Rows
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, did_you_mean, show
 
 __all__ = [
     "SOURCES",
@@ -132,7 +132,14 @@ def load(config_data: Any) -> dict[str, Dataset]:
                 f"config.data.{key} is {getattr(config_data, key)!r}, but the source "
                 f"{config_data.source} does not read it; only {', '.join(sources)} do."
             )
-    splits = SOURCES[config_data.source](config_data)
+    try:
+        splits = SOURCES[config_data.source](config_data)
+    except OSError as error:
+        raise UserError(
+            f"The data cannot be read with config.data.source={config_data.source} and "
+            f"config.data.dir={show(config_data.dir)} ({error.strerror}); mend that or "
+            "give another folder."
+        ) from error
     is_mapping = isinstance(splits, dict) and "train" in splits
     if not is_mapping or not all(isinstance(s, Dataset) for s in splits.values()):
         raise UserError(

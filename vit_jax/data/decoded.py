@@ -16,7 +16,6 @@ import dataclasses
 import errno
 import hashlib
 import itertools
-import json
 import logging
 import os
 import pathlib
@@ -30,6 +29,7 @@ from tqdm import tqdm
 
 from vit_jax.data.image_files import UnreadableImageError, read_image
 from vit_jax.errors import UserError
+from vit_jax.files import read_json, write_json
 from vit_jax.user_cache import cache_folder
 
 _LOGGER = logging.getLogger(__name__)
@@ -163,10 +163,7 @@ def _write(
         index = {
             "kept": result.kept, "modes": result.modes, "skipped": result.skipped,
         }  # fmt: skip
-        with (temporary / "index.json").open("w", encoding="utf-8") as file:
-            json.dump(index, file)
-            file.flush()
-            os.fsync(file.fileno())
+        write_json(temporary / "index.json", index)
         try:
             temporary.rename(entry)
         except OSError:
@@ -195,14 +192,14 @@ def _write_header(file: BinaryIO, shape: tuple[int, ...]) -> None:
 
 def _map(entry: pathlib.Path) -> Decoded:
     try:
-        index = json.loads((entry / "index.json").read_text(encoding="utf-8"))
+        index = read_json(entry / "index.json")
         return Decoded(
             np.load(entry / "images.npy", mmap_mode="r"),
             index["kept"],
             collections.Counter(index["modes"]),
             index["skipped"],
         )
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, UserError) as error:
         raise UserError(
             f"The decoded images in {entry} are damaged ({error}); remove that folder, "
             "and they will be decoded again."

@@ -16,6 +16,7 @@ from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, fetch
 from vit_jax.data.pickles import load_pickle
 from vit_jax.errors import UserError, did_you_mean
+from vit_jax.files import user_path
 from vit_jax.user_cache import cache_folder
 
 # For each config.data.name, the dataset and the kind of label that is learned.
@@ -25,7 +26,9 @@ NAMES = {
     "cifar100_coarse": ("cifar100", "coarse_"),
 }
 _PIXEL_BYTES = 3 * 32 * 32
-_MAX_MEMBER_BYTES = 1 << 28  # The largest official file has 155 MB.
+_MAX_MEMBER_BYTES = 160_000_000  # the largest official file has 155 MB
+# What `tarfile` raises for headers that are no headers, or too many of them.
+_DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, RecursionError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,9 +63,7 @@ def load(name: str, path: str = "", *, download: bool = True) -> dict[str, Datas
             f"config.data.name must be one of {', '.join(NAMES)}."
         )
     dataset, kind = NAMES[name]
-    source = (
-        pathlib.Path(path).expanduser() if path else find_archive(dataset, download)
-    )
+    source = user_path(path) if path else find_archive(dataset, download)
     records = read_records(source, dataset)
     kinds = list(records.class_names)
     return {
@@ -146,10 +147,12 @@ def _read_archive(
     }
     try:
         with (
-            _decompress(path) as stream,
+            _decompress(path) as content,
+            _Limited(content, path) as stream,
             tarfile.open(fileobj=stream, mode="r|") as tar,
         ):
             for member in tar:
+                stream.start_member()
                 name = member.name.removeprefix("./")
                 # A link could refer to any file of this machine.
                 if name not in wanted or not member.isreg():
@@ -159,11 +162,12 @@ def _read_archive(
                         f"{name} in {path} has {member.size} bytes, more than any "
                         "official file; fetch the official archive."
                     )
-                content = tar.extractfile(member).read()
-                contents[wanted[name]][name.rpartition("/")[2]] = content
+                read = tar.extractfile(member).read()
+                contents[wanted[name]][name.rpartition("/")[2]] = read
+                stream.start_member()
             while stream.read(1 << 20):  # gzip checks its sum only at the end.
                 pass
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+    except (*_DAMAGED, zlib.error) as error:
         lengths = ", ".join(f"{name} {size}" for name, size in ARCHIVE_LENGTHS.items())
         raise UserError(
             f"{path} is no readable archive or is cut off ({error}): it has "
@@ -175,6 +179,33 @@ def _read_archive(
             return layout, contents[layout.folder]
     layout = max(layouts, key=lambda layout: len(contents[layout.folder]))
     raise _incomplete(path, set(contents[layout.folder]), layout, layouts)
+
+
+class _Limited(io.RawIOBase):
+    """What an archive holds, as long as no member is larger than an official file.
+
+    A member here is everything that is read for it, so that the headers before it, of
+    which `tarfile` reads any size into memory, count as well.
+    """
+
+    def __init__(self, content: io.BufferedIOBase, path: pathlib.Path):
+        super().__init__()
+        self._content, self._path, self._read = content, path, 0
+
+    def start_member(self) -> None:
+        """Counts from here on."""
+        self._read = 0
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._content.read(size)
+        self._read += len(data)
+        if self._read > _MAX_MEMBER_BYTES:
+            raise UserError(
+                f"{self._path} has a member or a header of more than "
+                f"{_MAX_MEMBER_BYTES:,} bytes, more than any official file; fetch the "
+                "official archive."
+            )
+        return data
 
 
 def _decompress(path: pathlib.Path) -> io.BufferedIOBase:

@@ -10,6 +10,7 @@ import numpy as np
 from vit_jax.data.dataset import Dataset, with_test
 from vit_jax.data.decoded import decode_files
 from vit_jax.errors import UserError
+from vit_jax.files import user_path
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
         share a name, splits have different classes, images have different sizes, one is
         too large, or the disk is full.
     """
-    root = pathlib.Path(path).expanduser()
+    root = user_path(path)
     if not path or not root.is_dir():
         raise UserError(
             f'config.data.dir is "{path}", but must be a folder with one folder of '

@@ -20,6 +20,7 @@ from vit_jax.data.download import OFFLINE, check_hosts, requests_time_out
 from vit_jax.data.from_cifar_files import find_archive, read_records
 from vit_jax.data.image_files import resize_image
 from vit_jax.errors import UserError, did_you_mean
+from vit_jax.files import user_path
 
 # The splits that are read: their names in TFDS and in this package.
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
@@ -110,7 +111,7 @@ def prepare(name: str, data_dir: str, *, archive: str, download: bool) -> Any:
     builder = tfds.builder(name, data_dir=data_dir or None)
     if dataset in OFFICIAL:
         # `find_archive` downloads with a time-out, resumes, and checks a hash.
-        local = pathlib.Path(archive).expanduser() if archive else None
+        local = user_path(archive) if archive else None
         _prepare_cifar(builder, local or find_archive(dataset, download))
     else:
         check_hosts(builder.url_infos or ())

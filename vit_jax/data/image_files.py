@@ -10,8 +10,8 @@ from PIL import Image, ImageOps
 
 from vit_jax.errors import UserError
 
-# 8192 x 8192 is more than the pixels of most cameras, and 0.25 GB once decoded.
-MAX_PIXELS = 1 << 26
+# 33 megapixels: to read a transparent image of this size takes 0.5 GB at most.
+MAX_PIXELS = 1 << 25
 # The usual raster formats; other readers of Pillow are not needed.
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 # Many threads read files, and warning filters are shared by the whole process.
@@ -31,7 +31,7 @@ def read_image(
     The EXIF orientation is applied. Grey, palette and CMYK images are converted to RGB
     and 16 bits to 8, and transparent parts become white. An image that is no square is
     resized without distortion, and what exceeds the square on its longer sides is cut
-    off equally.
+    off equally. Pixels of 32 bits or of floats are refused.
 
     Args:
       path: a PNG, JPEG, WebP, BMP, GIF, TIFF or PPM file.
@@ -39,7 +39,8 @@ def read_image(
         resized.
 
     Raises:
-      UnreadableImageError: the file is missing, no image, or cut off.
+      UnreadableImageError: the file is missing, no image, or cut off; or it has pixels
+        of more than 16 bits.
       UserError: the image has more than MAX_PIXELS pixels and is not decoded.
     """
     try:

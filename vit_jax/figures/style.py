@@ -1,5 +1,6 @@
 """The look of every figure: colours, sizes, labels, and how it is saved."""
 
+import io
 import pathlib
 from collections.abc import Sequence
 
@@ -8,6 +9,10 @@ import numpy as np
 from jaxtyping import UInt8
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from vit_jax.errors import printable
+from vit_jax.files import report_failure, write_file
 
 # Okabe & Ito, "Color Universal Design" (2008): distinct with any colour vision.
 BLACK = "#000000"
@@ -41,13 +46,26 @@ def colors(count: int) -> list:
     return list(matplotlib.colormaps["turbo"](np.linspace(0.02, 0.98, count)))
 
 
+class _PlainFigure(Figure):
+    """A figure that shows every text as it is.
+
+    A dollar sign in the name of a class, a file or a run starts no formula, and what a
+    font cannot show is escaped.
+    """
+
+    def draw(self, renderer) -> None:
+        for text in self.findobj(Text):
+            text.set_parse_math(False)
+            text.set_text(printable(text.get_text()))
+        super().draw(renderer)
+
+
 def new_figure(width: float, height: float, title: str = "") -> Figure:
     """An empty figure, `width` by `height` inches, that arranges its axes itself."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = _PlainFigure(figsize=(width, height), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.07, h_pad=0.07)  # inches
     if title:
-        # A dollar sign in the name of a file or a run does not start a formula.
-        figure.suptitle(title, fontsize=12, fontweight="bold", parse_math=False)
+        figure.suptitle(title, fontsize=12, fontweight="bold")
     return figure
 
 
@@ -60,7 +78,7 @@ def shorten(text: str, length: int) -> str:
 
 def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
     """Title, axis labels with their units, a light grid, and only two spines."""
-    axes.set_title(title, fontsize=11, parse_math=False)
+    axes.set_title(title, fontsize=11)
     axes.set_xlabel(x, fontsize=10)
     axes.set_ylabel(y, fontsize=10)
     axes.tick_params(labelsize=9)
@@ -75,7 +93,7 @@ def label_classes(axis, class_names: Sequence[str], rotation: float = 0) -> None
     turned = {"rotation": rotation, "ha": "right", "rotation_mode": "anchor"}
     axis.set_ticks(
         range(0, len(class_names), step),
-        class_names[::step],
+        list(map(printable, class_names[::step])),
         fontsize=9 if len(class_names) <= 20 else 7,
         **(turned if rotation else {}),
     )
@@ -91,7 +109,7 @@ def show_image(axes: Axes, image: UInt8[np.ndarray, "h w c"], title: str = "", *
 
 def title_image(axes: Axes, title: str, **text) -> None:
     """A small title close to a picture; `text` styles it."""
-    axes.set_title(title, **{"fontsize": 9, "pad": 3, "parse_math": False, **text})
+    axes.set_title(title, **{"fontsize": 9, "pad": 3, **text})
 
 
 def hide_ticks(axes: Axes) -> None:
@@ -105,7 +123,10 @@ def save(figure: Figure, path: str | pathlib.Path) -> pathlib.Path:
 
     Pictures have 150 dots per inch, or the figure's own `dpi` if that is more.
     """
-    path = pathlib.Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=max(150, figure.dpi))
+    path, picture = pathlib.Path(path), io.BytesIO()
+    kind = path.suffix.removeprefix(".")
+    figure.savefig(picture, format=kind, dpi=max(150, figure.dpi))
+    with report_failure(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, picture.getvalue())
     return path

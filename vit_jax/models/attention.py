@@ -11,6 +11,7 @@ from vit_jax.models import backend
 from vit_jax.models.block_settings import BlockSettings
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.initializers import attention_kernel_inits
+from vit_jax.models.layer_norm import LayerNorm
 
 
 class SelfAttention(nn.Module):
@@ -45,7 +46,7 @@ class SelfAttention(nn.Module):
         query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
         if settings.qk_norm:
             norm = functools.partial(
-                nn.LayerNorm, settings.norm_eps, settings.dtype, use_bias=False
+                LayerNorm, settings.norm_eps, settings.dtype, use_bias=False
             )
             query, key = norm(name="query_norm")(query), norm(name="key_norm")(key)
 

@@ -17,9 +17,11 @@ class BatchNorm(nn.BatchNorm):
 
     Attributes:
       train: whether the model is being trained; replaces `use_running_average`.
+      use_fast_variance: see `layer_norm`.
     """
 
     train: bool = False
+    use_fast_variance: bool = False
 
     def __call__(self, x: Float[Array, "... channels"]) -> Float[Array, "... channels"]:
         frozen = self.has_variable("frozen", "statistics")

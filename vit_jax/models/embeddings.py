@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from vit_jax.models import backend
 from vit_jax.models.batch_norm import batch_norm
 from vit_jax.models.initializers import UNIFORM_KERNEL, projection_inits
+from vit_jax.models.layer_norm import LayerNorm
 
 
 class PatchStem(nn.Module):
@@ -155,7 +156,7 @@ class ShiftedPatchStem(nn.Module):
         rows, columns = height // side, width // side
         x = x.reshape(batch, rows, side, columns, side, channels).swapaxes(2, 3)
         x = x.reshape(batch, rows, columns, side * side * channels)
-        x = nn.LayerNorm(self.norm_eps, self.dtype, name="norm")(x)
+        x = LayerNorm(self.norm_eps, self.dtype, name="norm")(x)
         return nn.Dense(
             self.width,
             **projection_inits(x.shape[-1]),

@@ -14,6 +14,7 @@ from vit_jax.models.attention import SelfAttention
 from vit_jax.models.block_settings import BlockSettings
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.initializers import dense_inits
+from vit_jax.models.layer_norm import LayerNorm
 
 
 @jax.custom_jvp
@@ -123,7 +124,7 @@ class EncoderBlock(nn.Module):
             name="mlp_output_dropout",
         )
         norm1, norm2 = (
-            nn.LayerNorm(settings.norm_eps, settings.dtype, name=f"norm{i}")
+            LayerNorm(settings.norm_eps, settings.dtype, name=f"norm{i}")
             for i in (1, 2)
         )
         scale1, scale2 = (

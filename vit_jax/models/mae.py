@@ -15,6 +15,7 @@ from vit_jax.models.block_settings import BlockSettings, block_settings
 from vit_jax.models.embeddings import sinusoidal_2d
 from vit_jax.models.encoder import EncoderBlock
 from vit_jax.models.initializers import TOKEN_INITS, dense_inits
+from vit_jax.models.layer_norm import LayerNorm
 from vit_jax.models.vit import ViT
 
 
@@ -146,7 +147,7 @@ class Decoder(nn.Module):
         x = jnp.concatenate([others, patches], axis=1)
         for i in range(self.depth):
             x = EncoderBlock(settings, name=f"block{i}")(x, train=train)
-        x = nn.LayerNorm(settings.norm_eps, settings.dtype, name="norm")(x)
+        x = LayerNorm(settings.norm_eps, settings.dtype, name="norm")(x)
         inits = dense_inits(settings.layer_init, self.width)
         pixels = nn.Dense(self.num_values, name="pixels", **inits)
         return pixels(x[:, num_others:].astype(jnp.float32))

@@ -16,6 +16,7 @@ from vit_jax.models.embeddings import (
 )
 from vit_jax.models.encoder import EncoderBlock
 from vit_jax.models.initializers import TOKEN_INITS, dense_inits
+from vit_jax.models.layer_norm import LayerNorm
 
 
 class ViT(BlockSettings, nn.Module):
@@ -121,7 +122,7 @@ class ViT(BlockSettings, nn.Module):
         num_patches = rows * columns
         x = x.reshape(batch, num_patches, self.width)
         if self.patch_norm:
-            x = nn.LayerNorm(self.norm_eps, self.dtype, name="patch_norm")(x)
+            x = LayerNorm(self.norm_eps, self.dtype, name="patch_norm")(x)
         names = ("class_token", "distillation_token")[: self.num_prefix_tokens]
         prefix = [self._tokens(name, 1, batch) for name in names]
         x = jnp.concatenate([*prefix, x], axis=1) if prefix else x
@@ -144,7 +145,7 @@ class ViT(BlockSettings, nn.Module):
                 tokens, train=train
             )
         if self.final_norm:
-            norm = nn.LayerNorm(self.norm_eps, self.dtype, name="final_norm")
+            norm = LayerNorm(self.norm_eps, self.dtype, name="final_norm")
             tokens = norm(tokens)
         return tokens
 

@@ -1,7 +1,6 @@
 """The start and the end of every command: argument parser, messages, exit status."""
 
 import argparse
-import contextlib
 import os
 import sys
 import time
@@ -10,15 +9,25 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from vit_jax.errors import UserError
+from vit_jax.files import is_full
 from vit_jax.parallel import distributed
 from vit_jax.parallel.compiled_programs import keep_compiled_programs
 from vit_jax.parallel.host_memory import keep_freed_memory
-from vit_jax.parallel.signals import Interrupted
+from vit_jax.parallel.signals import Interrupted, answer_signals
+from vit_jax.parallel.streams import prepare_streams
 
 SETTINGS_EPILOG = (
     "Any number of settings may follow as --config.group.name=value; `python -m "
     "vit_jax.main --helpfull` lists them all."
 )
+
+# Names of packages that are imported by another name.
+_PACKAGES = {
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "tensorflow_datasets": "tensorflow-datasets",
+    "tensorflow": "vit_jax[tfds]",
+}
 
 
 def make_parser(
@@ -59,46 +68,56 @@ def add_process_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _report(text: str) -> None:
-    # A closed standard error changes neither the work nor its exit status.
-    with contextlib.suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+    print(text, file=sys.stderr, flush=True)
+
+
+def _sentence(error: Exception) -> str | None:
+    """What its user can do about an error; None: it is a mistake in the program."""
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError):
+        name = (error.name or "").partition(".")[0]
+        if name not in ("", "vit_jax", "experiments"):
+            return (
+                f"The package {_PACKAGES.get(name, name)} is needed for this and not "
+                "installed; install it with pip."
+            )
+    if is_full(error):
+        return f"A disk is full ({error}); make room and run the same command again."
+    return None
 
 
 def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     """Calls `main` with the command line's arguments and exits.
 
-    The exit status is 0 or what `main` returns, 1 after a UserError, which is printed
-    as one sentence, or 128 + the signal's number after an interruption, as shells have
-    it. Warnings are printed as sentences, too.
+    The exit status is 0 or what `main` returns, 1 after an error, or 128 + the signal's
+    number after an interruption, as shells have it. What a user can do something about
+    is printed as one sentence, and so are warnings.
     """
+    prepare_streams()
+    answer_signals()
     warnings.showwarning = lambda text, *_: _report(f"warning: {text}")
     keep_compiled_programs()
     keep_freed_memory()
     try:
         status = main(sys.argv[1:]) or 0
         sys.stdout.flush()
-    except UserError as error:
-        _report(f"error: {error}")
-        status = 1
     except Interrupted as interruption:
         _report(str(interruption))
         status = interruption.exit_status
-    except KeyboardInterrupt:
-        _report("interrupted before there was anything to save")
-        status = 130
     except BrokenPipeError:
-        # The reader has ended (`| head`). Python would report that once more when it
-        # flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
-    except Exception:
+        status = 0  # the reader has ended (`| head`)
+    except Exception as error:
+        status, sentence = 1, _sentence(error)
+        if sentence:
+            _report(f"error: {sentence}")
         # After any exception, each of several processes has to leave by itself: at a
         # normal exit of Python, JAX would wait for the others.
-        if not distributed.is_started():
+        elif not distributed.is_started():
             raise
-        # If another process has died, `distributed` ends this one during the wait.
-        time.sleep(1)
-        _report(traceback.format_exc())
-        status = 1
+        else:
+            # If another one has died, `distributed` ends this one during the wait.
+            time.sleep(1)
+            _report(traceback.format_exc())
     distributed.leave(status)
     sys.exit(status)

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as a flag that the training loop reads between two steps.
+"""SIGTERM and Ctrl-C: answered at once, or between two steps of the training loop.
 
 JAX's preemption service (`multihost_utils.reached_preemption_sync_point`) also makes
 several processes stop at the same step. But it does not handle Ctrl-C, and it ignores
@@ -11,9 +11,9 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from typing import NoReturn
 
 from vit_jax.errors import PlainError
-from vit_jax.parallel import distributed
 
 _NOTICE = (
     b"\nstopping after this step and saving; a second signal ends the program at once\n"
@@ -37,6 +37,47 @@ class Interrupted(PlainError):
         self.exit_status = 128 + signal_number
 
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# What the thread of `answer_signals` does with a signal; None: there is no thread.
+_answer: Callable[[int], None] | None = None
+
+
+def answer_signals() -> None:
+    """Ends this process at once on SIGTERM or Ctrl-C, from here on.
+
+    A thread answers, except within `StopSignals`. A Python handler in the main thread
+    would have to wait until a call into C++ returns, such as a compilation of minutes,
+    and an exception that it raises can get lost in a library's destructor or callback.
+    """
+    global _answer
+    if _answer is not None or threading.current_thread() != threading.main_thread():
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    _answer = _end
+
+    def read_signals():
+        while True:
+            for number in os.read(reader, 1):
+                if number in _SIGNALS:
+                    _answer(number)
+
+    threading.Thread(target=read_signals, name="signals", daemon=True).start()
+    for number in _SIGNALS:
+        # A handler has to be there, or the signal's default would end the process.
+        signal.signal(number, lambda *_: None)
+
+
+def _end(number: int) -> NoReturn:
+    """Ends the process: a file is written whole or not at all, so none is harmed."""
+    name = signal.Signals(number).name
+    text = f"interrupted ({name}); what was saved before is as it was\n"
+    with contextlib.suppress(OSError):
+        os.write(2, text.encode())
+    os._exit(128 + number)
+
+
 class StopSignals:
     """A context in which a first signal is recorded and a second ends the process.
 
@@ -51,7 +92,7 @@ class StopSignals:
         )
         self._previous = {}
 
-    def _handle(self, number, frame):
+    def _record(self, number, frame=None):
         if self.received is not None:
             # This may interrupt a write: a checkpoint that is being written is not
             # committed yet, and the checkpoints before it are not affected.
@@ -68,6 +109,9 @@ class StopSignals:
         a logging interval for example, and use the result two calls later, when it is
         available without waiting.
         """
+        # They import much, and signals are answered before that.
+        from vit_jax.parallel import distributed
+
         if not distributed.is_started():
             return self.received
         from vit_jax.parallel import processes  # It imports JAX, which is loaded here.
@@ -76,14 +120,25 @@ class StopSignals:
         wait_for_answer = self._answers.popleft()
         return (wait_for_answer() or None) if wait_for_answer else None
 
+    def deliver(self) -> None:
+        """Sends a recorded signal again, to whoever answers it outside the context."""
+        if self.received is not None:
+            os.kill(os.getpid(), self.received)
+
     def __enter__(self):
+        global _answer
+        if _answer is not None:
+            _answer = self._record
         # Python delivers signals to the main thread only. In another thread, such as a
         # notebook's worker, the process keeps its own handlers.
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._previous[number] = signal.signal(number, self._handle)
+        elif threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                self._previous[number] = signal.signal(number, self._record)
         return self
 
     def __exit__(self, *_):
+        global _answer
+        if _answer is not None:
+            _answer = _end
         for number, handler in self._previous.items():
             signal.signal(number, handler)

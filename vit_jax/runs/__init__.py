@@ -1,7 +1,7 @@
 """Runs on disk: a run's folder, its checkpoints, and loading it.
 
 folder.py        paths and small files; lock.py: one training at a time;
-                 environment.py: versions and devices; disks.py: full disks
+                 environment.py: versions and devices; records.py: metrics.jsonl
 checkpoint.py    save and restore, best and newest; orbax_manager.py: Orbax's settings;
                  manifest.py: SHA-256 of the files; ranking.py: which one is best
 load.py          `load_run`: the trained model with everything needed to use it;

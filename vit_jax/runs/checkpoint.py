@@ -24,9 +24,9 @@ from typing import Any, Literal
 import jax
 import orbax.checkpoint as ocp
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
+from vit_jax.files import is_full, make_folder
 from vit_jax.parallel import processes
-from vit_jax.runs import disks
 from vit_jax.runs.manifest import differences, named_leaves
 from vit_jax.runs.orbax_manager import (
     TEMPORARY,
@@ -58,7 +58,7 @@ class Checkpoints:
         self._directory = pathlib.Path(directory).absolute()
         self._read_only = read_only
         if not read_only:
-            disks.make_folder(self._directory, "--workdir")
+            make_folder(self._directory, "--workdir")
             self._remove_leftovers()
         self._handler = HashedStateHandler()
         self._manager = make_manager(
@@ -151,7 +151,8 @@ class Checkpoints:
             return
         if step < (self.latest_step or 0):
             raise ValueError(f"step {step} is below checkpoint {self.latest_step}")
-        custom = {"metadata": metadata, "accuracy": accuracy, "loss": loss}
+        custom = {"metadata": metadata, "step": step}
+        custom |= {"accuracy": accuracy, "loss": loss}
         custom = json.loads(json.dumps(custom))  # it is written later: copy it now
         arrays = named_leaves(state)
         self.wait()
@@ -237,7 +238,7 @@ class Checkpoints:
         step = {"latest": self.latest_step, "best": self.best_step}.get(which, which)
         if step not in self.steps():
             raise UserError(
-                f"{self._directory} has no checkpoint {which!r}; choose from "
+                f"{self._directory} has no checkpoint {show(which)}; choose from "
                 f"{self.steps()} by number, or train first."
             )
         return step
@@ -271,7 +272,7 @@ class Checkpoints:
             free = shutil.disk_usage(self._directory).free
             self._remove_leftovers()
             self._manager.reload()  # Orbax forgets a step before it deletes it
-            if not disks.is_full(error):
+            if not is_full(error):
                 raise
             raise UserError(
                 f"The disk of {self._directory} is full: a checkpoint needs "

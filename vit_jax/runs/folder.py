@@ -19,8 +19,6 @@ Of several processes only the primary one writes; all of them read.
 """
 
 import contextlib
-import json
-import math
 import os
 import pathlib
 import platform
@@ -31,11 +29,20 @@ from ml_collections import ConfigDict
 
 from vit_jax import models
 from vit_jax.config import flatten, read_saved_config, set_value
+from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError
+from vit_jax.files import (
+    make_folder,
+    read_json,
+    refuse_links,
+    user_path,
+    write_json,
+)
+from vit_jax.files.hashed_json import as_json
 from vit_jax.parallel import processes
-from vit_jax.runs import disks
 from vit_jax.runs.environment import describe_environment
 from vit_jax.runs.lock import lock
+from vit_jax.runs.records import append_record, read_records, write_records
 
 # A teacher is told by the SHA-256 of its checkpoint, which is a setting, too.
 _WHERE_DATA_LIE = {"data.archive", "data.dir", "data.download", "distill.teacher"}
@@ -53,12 +60,15 @@ FREE_SETTINGS = {
     *_WHERE_DATA_LIE,
 }
 
+# Folders of a run that are written to.
+_FOLDERS = ("checkpoints", "figures", "reports", "profile", "tensorboard")
+
 
 class RunFolder:
     """Paths and small files of one run; `path` is absolute."""
 
     def __init__(self, workdir: str | os.PathLike):
-        self.path = pathlib.Path(workdir).expanduser().absolute()
+        self.path = user_path(workdir).absolute()
         self.checkpoints = self.path / "checkpoints"
         self.figures = self.path / "figures"
         self._metrics = self.path / "metrics.jsonl"
@@ -67,10 +77,11 @@ class RunFolder:
         """Creates the folder and checks that it can be written to.
 
         Raises:
-          UserError: it cannot be written to.
+          UserError: it cannot be written to, or a link leads out of it.
         """
-        disks.make_folder(self.path, "--workdir")
-        disks.make_folder(self.figures, "--workdir")
+        make_folder(self.path, "--workdir")
+        refuse_links(self.path, _FOLDERS)
+        make_folder(self.figures, "--workdir")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -113,7 +124,7 @@ class RunFolder:
         old, new = _to_compare(saved), _to_compare(config)
         if self.has("dataset"):
             old |= {"dataset": self.read("dataset")}
-            new |= {"dataset": _as_json(dataset)}
+            new |= {"dataset": as_json(dataset)}
         return [
             f"{key}: {old.get(key)!r} -> {new.get(key)!r}"
             for key in sorted(old.keys() | new.keys())
@@ -146,7 +157,7 @@ class RunFolder:
           UserError: on all processes; the message names each key that differs.
         """
         own = {"--resume_with_changes": resume_with_changes, "dataset": dataset}
-        settings = flatten(_as_json(config.to_dict() | own))
+        settings = flatten(as_json(config.to_dict() | own))
         processes.require_same(
             {key: value for key, value in settings if key not in _WHERE_DATA_LIE}
         )
@@ -161,6 +172,7 @@ class RunFolder:
         if self.has("environment"):
             before = self.read("environment")
             earlier = before.pop("earlier_starts", [])
+            earlier = earlier if isinstance(earlier, list) else []
             environment["earlier_starts"] = [*earlier, before]
         self.write("environment", environment)
 
@@ -172,18 +184,22 @@ class RunFolder:
         """The content of NAME.json.
 
         Raises:
-          UserError: the file is missing or is no JSON.
+          UserError: the file is missing or damaged.
         """
         file = self.path / f"{name}.json"
         try:
-            return json.loads(file.read_text(encoding="utf-8"))
+            return read_json(file)
         except (FileNotFoundError, NotADirectoryError):
             raise UserError(
                 f"{self.path} is no run folder: it has no {file.name}; give the "
                 "--workdir of a training run."
             ) from None
-        except ValueError as error:
-            raise UserError(f"{file} is damaged: {error}.") from None
+
+    def read_dataset(self) -> dict[str, Any]:
+        """The content of dataset.json; raises as `read` does."""
+        content = self.read("dataset")
+        _require_dataset(content, self.path / "dataset.json")
+        return content
 
     def read_results(self) -> dict[str, Any]:
         """The content of results.json; empty where the run has none."""
@@ -195,51 +211,24 @@ class RunFolder:
         Raises:
           UserError: the disk is full, or the folder cannot be written to.
         """
-        text = json.dumps(_as_json(content), indent=2) + "\n"
-        self._replace(self.path / f"{name}.json", text)
+        if processes.is_primary():
+            write_json(self.path / f"{name}.json", content)
 
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; raises as `write` does."""
         if not processes.is_primary():
             return
-        line = json.dumps(_as_json(record)) + "\n"
-        with (
-            self._report_failure(self._metrics),
-            self._metrics.open("a", encoding="utf-8") as file,
-        ):
-            file.write(line)
-
-    def _replace(self, file: pathlib.Path, text: str) -> None:
-        if not processes.is_primary():
-            return
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        with self._report_failure(file):
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(file)
-
-    @contextlib.contextmanager
-    def _report_failure(self, file: pathlib.Path) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UserError(
-                f"{file} cannot be written ({error.strerror}); make room and rerun the "
-                "same command."
-            ) from error
+        append_record(self._metrics, record)
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """The records of metrics.jsonl; incomplete lines are left out."""
-        records = []
-        if self._metrics.exists():
-            for line in self._metrics.read_text(encoding="utf-8").splitlines():
-                with contextlib.suppress(ValueError):
-                    records.append(json.loads(line))
-        return records
+        """The records of metrics.jsonl; see `records.read_records`."""
+        return read_records(self._metrics)
 
     def forget_metrics_after(self, step: int) -> None:
         """Drops the records of steps that a resumed run repeats."""
         kept = [r for r in self.read_metrics() if r["step"] <= step]
-        self._replace(self._metrics, "".join(json.dumps(r) + "\n" for r in kept))
+        if processes.is_primary():
+            write_records(self._metrics, kept)
 
 
 def _to_compare(config: ConfigDict) -> dict[str, Any]:
@@ -247,15 +236,22 @@ def _to_compare(config: ConfigDict) -> dict[str, Any]:
     config = config.copy_and_resolve_references()
     for name, value in models.model_settings(config.model).items():
         set_value(config, f"model.{name}", value)
-    return dict(flatten(_as_json(config.to_dict())))
+    return dict(flatten(as_json(config.to_dict())))
 
 
-def _as_json(content: Any) -> Any:
-    """The content as JSON gives it back; NaN and infinity become None."""
-    if isinstance(content, dict):
-        return {str(key): _as_json(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_as_json(value) for value in content]
-    if isinstance(content, float) and not math.isfinite(content):
-        return None
-    return content
+def _require_dataset(content: dict[str, Any], file: pathlib.Path) -> None:
+    names, shape = content.get("class_names"), content.get("image_shape")
+    if not (
+        isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+        and 0 < len(set(names)) == len(names)
+        and isinstance(shape, list)
+        and all(type(size) is int and 0 < size <= MAX_SIDE for size in shape)
+        and len(shape) == 3
+        and shape[2] in (1, 3)
+    ):
+        raise UserError(
+            f"{file} is damaged: it must have class_names, which are different texts, "
+            "and image_shape, which is height, width and 1 or 3; restore it from a "
+            "copy."
+        )

@@ -18,7 +18,8 @@ from vit_jax import augment, data, models
 from vit_jax.config import read_saved_config
 from vit_jax.data import batches
 from vit_jax.errors import UserError
-from vit_jax.models import backend
+from vit_jax.models import backend, memory
+from vit_jax.parallel import mesh as meshes
 from vit_jax.runs import manifest, model_input
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
@@ -213,6 +214,33 @@ def _stored_temperature(results: dict[str, Any], step: int) -> float:
     return 1.0
 
 
+def _require_complete(
+    config: ConfigDict, num_channels: int, file: pathlib.Path
+) -> None:
+    """Refuses settings that training has not filled in."""
+    channels = (config.data.mean, config.data.std)
+    if config.model.dtype == "auto" or not all(
+        numbers and len(numbers) == num_channels for numbers in channels
+    ):
+        raise UserError(
+            f"{file} is incomplete: it must have config.model.dtype, and "
+            "config.data.mean and std for each channel; restore it from a copy."
+        )
+
+
+def _require_memory(
+    model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
+) -> None:
+    """Refuses a model that cannot be loaded, or not score a single image."""
+    in_layers = memory.activation_bytes(model, variables, input_shape)
+    needs = {
+        "parameters": memory.num_bytes(variables),
+        # Not all at once: a layer's output is not kept.
+        "the layers' outputs for one image": in_layers // 8,
+    }
+    memory.require_memory(needs, meshes.free_bytes(meshes.make_mesh(1)))
+
+
 def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     """Loads the weights and settings of a finished or unfinished run.
 
@@ -228,10 +256,11 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     folder = RunFolder(workdir)
     config = read_saved_config(folder.read("config"))
     add_user_code(config.code)
-    if isinstance(checkpoint, str) and checkpoint.isdecimal():
-        checkpoint = int(checkpoint)
-    dataset = folder.read("dataset")
+    if isinstance(checkpoint, str) and checkpoint[:99].isdecimal():
+        checkpoint = int(checkpoint[:99])  # any step has fewer digits
+    dataset = folder.read_dataset()
     image_shape = tuple(dataset["image_shape"])
+    _require_complete(config, image_shape[2], folder.path / "config.json")
     input_shape = augment.input_shape(image_shape, config.data.resize)
     model = models.make_model(
         config.model,
@@ -242,6 +271,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     )
     init = functools.partial(models.init_variables, model, image_shape=input_shape)
     variables = {"batch_stats": {}, **jax.eval_shape(init, jax.random.key(0))}
+    _require_memory(model, variables, input_shape)
     # The part of a `TrainState` that evaluation needs, without the optimizer's state.
     averaged = config.optim.ema_decay > 0
     target = {
@@ -254,7 +284,13 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         state, _ = checkpoints.restore(checkpoint, target, partial=True)
     step = int(state.pop("step"))
     digest = manifest.digest(folder.checkpoints / str(step) / "state")
-    results = folder.read_results()
+    try:
+        temperature = _stored_temperature(folder.read_results(), step)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        raise UserError(
+            f"{folder.path / 'results.json'} is damaged: its scores are no objects "
+            "with numbers; restore it from a copy, or remove it."
+        ) from None
     return Run(
         workdir=folder.path,
         config=config,
@@ -264,7 +300,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         class_names=tuple(dataset["class_names"]),
         image_shape=image_shape,
         sha256=digest,
-        temperature=_stored_temperature(results, step),
+        temperature=temperature,
     )
 
 

@@ -15,9 +15,10 @@ import platform
 import time
 import warnings
 from collections.abc import Iterator
-from typing import TextIO
+from typing import BinaryIO
 
 from vit_jax.errors import UserError
+from vit_jax.files import open_to_append, report_failure
 
 
 @contextlib.contextmanager
@@ -31,7 +32,7 @@ def lock(path: pathlib.Path) -> Iterator[None]:
       UserError: it is locked (the message names the owner), or it cannot be written.
     """
     try:
-        file = path.open("a+", encoding="utf-8")
+        file = open_to_append(path)
     except OSError as error:
         raise UserError(
             f"{path} cannot be written ({error.strerror}); give another --workdir."
@@ -56,25 +57,20 @@ def lock(path: pathlib.Path) -> Iterator[None]:
         yield
 
 
-def _write_owner(file: TextIO, path: pathlib.Path) -> None:
+def _write_owner(file: BinaryIO, path: pathlib.Path) -> None:
     owner = {
         "process": os.getpid(),
         "host": platform.node(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    try:
+    with report_failure(path):
         file.truncate(0)
-        file.write(json.dumps(owner) + "\n")
+        file.write(json.dumps(owner).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())  # so that other hosts can read it
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written ({error.strerror}); make room and rerun the "
-            "same command."
-        ) from None
 
 
-def _describe_owner(file: TextIO) -> str:
+def _describe_owner(file: BinaryIO) -> str:
     file.seek(0)
     try:
         owner = json.load(file)

@@ -16,8 +16,10 @@ from typing import Any, BinaryIO
 import jax
 
 from vit_jax.errors import UserError
+from vit_jax.files import read_file
 
 _NAME = "manifest.json"
+_MAX_BYTES = 1 << 24  # of some dozen lines
 
 
 def write_manifest(folder: pathlib.Path) -> None:
@@ -48,8 +50,8 @@ def verify(folder: pathlib.Path) -> None:
     # Only files found below the folder are opened, whatever the manifest names.
     present = _files(folder)
     try:
-        digests = dict(json.loads(present[_NAME].read_bytes())["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
+        digests = dict(json.loads(read_file(present[_NAME], _MAX_BYTES))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, UserError):
         raise UserError(f"{folder / _NAME} is missing or cannot be read") from None
     for name, digest in digests.items():
         if name not in present:

@@ -2,6 +2,7 @@
 
 import math
 import pathlib
+import reprlib
 from typing import Any
 
 from vit_jax.errors import UserError
@@ -26,12 +27,19 @@ def rank(accuracy: float | None, loss: float | None) -> tuple[float, float]:
 def inspect_state(
     folder: pathlib.Path, handler: Any
 ) -> tuple[tuple[float, float], str | None]:
-    """(rank, damage in words or None) of a saved state; `handler` reads metadata."""
+    """(rank, damage in words or None) of a saved state; `handler` reads metadata.
+
+    The state is in the folder state/ of a folder that is named by its step.
+    """
     try:
         verify(folder)
         saved = handler.metadata(folder).custom_metadata
-        return rank(saved["accuracy"], saved["loss"]), None
+        found = rank(saved["accuracy"], saved["loss"])
+        if str(saved.get("step", folder.parent.name)) != folder.parent.name:
+            return NEVER_BEST, f"{folder.parent} was renamed, it is of another step"
+        return found, None
     except UserError as error:
         return NEVER_BEST, str(error)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return NEVER_BEST, f"it is not of a training run: {error!r}"
+    except Exception as error:
+        # Orbax reads what somebody else may have written, and fails in many ways.
+        return NEVER_BEST, f"it is not of a training run: {reprlib.repr(error)}"

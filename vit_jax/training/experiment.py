@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +22,7 @@ from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
 from vit_jax.runs.load import Run
 from vit_jax.training import masked, optim, scoring, steps, train_state, trainable
+from vit_jax.training.memory import eval_batch_size, require_memory_to_train
 from vit_jax.training.objectives import make_objective
 from vit_jax.training.plan import Plan, make_plan
 from vit_jax.training.teacher import load_teacher, pin_teacher, place_teacher
@@ -84,9 +84,7 @@ class Experiment:
             variables,
             self.splits[split].images,
             eval_step=self.eval_step,
-            # Divisible by the number of devices; padding is masked out.
-            batch_size=math.ceil(self.config.eval_batch_size / self.mesh.size)
-            * self.mesh.size,
+            batch_size=eval_batch_size(self.config, self.splits, self.mesh.size),
             mesh=self.mesh,
         )
 
@@ -214,6 +212,16 @@ def make_experiment(
         image_shape=image_shape,
         use_ema=config.optim.ema_decay > 0,
         trained=trained,
+    )
+    require_memory_to_train(
+        config,
+        splits,
+        mesh=mesh,
+        model=model,
+        input_shape=image_shape,
+        init_state=init_state,
+        root_key=root_key,
+        num_microbatches=num_microbatches,
     )
     train_step = functools.partial(
         steps.train_step,

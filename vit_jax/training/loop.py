@@ -65,6 +65,11 @@ class Loop:
         Raises:
           Interrupted: the process received a signal; the state is saved.
         """
+        with signals:
+            self._run(signals, profiler)
+        signals.deliver()  # one that came too late to stop the loop
+
+    def _run(self, signals: StopSignals, profiler: Profiler | None) -> None:
         experiment, plan, log = self._experiment, self._experiment.plan, self._log
         program = self._program
         lr_scale, interval_ended = self._put_lr_scale(), True

@@ -1,7 +1,6 @@
 """Progress of a long run: a bar on a terminal or in a notebook, else plain lines."""
 
 import contextlib
-import os
 import sys
 import threading
 import time
@@ -10,21 +9,19 @@ from typing import Any
 
 import tqdm
 
+from vit_jax.errors import UserError
 from vit_jax.parallel import processes
 
 
 def say(text: str) -> None:
-    """Prints to standard output without buffering; a closed pipe is not an error.
+    """Prints to standard output without buffering; a failure is not an error.
 
     Of several processes only process 0 prints.
     """
     if not processes.is_primary():
         return
-    try:
+    with contextlib.suppress(OSError, UserError):
         print(text, flush=True)
-    except OSError:
-        # Later lines, and Python's flush at exit, are then discarded.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
@@ -50,7 +47,7 @@ def waiting(what: str) -> Iterator[None]:
         done.set()
         thread.join()
         with contextlib.suppress(OSError, ValueError):
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            print(f"\r{' ' * 79}\r", end="", file=sys.stderr, flush=True)
 
 
 def _shows_bars() -> bool:

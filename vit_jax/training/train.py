@@ -91,7 +91,8 @@ def _train_and_evaluate(
     profiler = None
     if profile and processes.is_primary():
         profiler = Profiler(folder.path / "profile")
-    with StopSignals() as signals, Checkpoints(folder.checkpoints) as checkpoints:
+    signals = StopSignals()
+    with Checkpoints(folder.checkpoints) as checkpoints:
         experiment, state, history = _restore_or_init(experiment, folder, checkpoints)
         # Restoring has checked that the state fits the settings.
         folder.start(experiment.config, dataset)

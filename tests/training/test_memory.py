@@ -1,0 +1,35 @@
+"""What cannot fit is refused before anything is allocated."""
+
+import resource
+
+import pytest
+
+from vit_jax import data
+from vit_jax.errors import UserError
+from vit_jax.training.experiment import make_experiment
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"batch_size": 2**30}, "batch_size"),
+        ({"model__width": 2**16}, "config.model"),
+        ({"model__num_registers": 2**16, "batch_size": 2**12}, "batch_size"),
+        ({"data__resize": 4096, "model__patch_size": 1}, "the layers' outputs"),
+    ],
+)
+def test_absurd_sizes_are_refused_at_once(tiny_config, changes, words):
+    config = tiny_config(**changes)
+    splits = data.load(config.data)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UserError, match=rf"at least .* GB .* for .*{words}.* are free"):
+        make_experiment(config, splits)
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert used < 500_000  # kB, of which most is for tracing
+
+
+def test_a_huge_evaluation_batch_is_the_whole_split(tiny_config):
+    config = tiny_config(eval_batch_size=2**31 - 1)
+    experiment = make_experiment(config, data.load(config.data))
+    scores = experiment.evaluate(experiment.init_state().variables)
+    assert 0 <= scores["accuracy"] <= 1

@@ -1,0 +1,174 @@
+"""Files that are written whole or not at all, and never through a link.
+
+A folder may come from a stranger. A file that is written here is written beside its
+place and renamed, so that neither a link in that place nor what it leads to changes,
+and an interruption leaves the old content.
+"""
+
+import contextlib
+import errno
+import os
+import pathlib
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+from vit_jax.errors import UserError, show
+
+
+def user_path(path: str | os.PathLike) -> pathlib.Path:
+    """The path, with ~ and ~NAME as home folders.
+
+    Raises:
+      UserError: there is no such home folder.
+    """
+    try:
+        return pathlib.Path(path).expanduser()
+    except RuntimeError:
+        raise UserError(
+            f"{show(os.fspath(path))} begins with a user who has no home folder here; "
+            "write the whole path, or ./~ for a name that begins so."
+        ) from None
+
+
+def make_folder(folder: pathlib.Path, option: str) -> None:
+    """Creates a folder and checks that it can be written to.
+
+    Raises:
+      UserError: it cannot; `option` is the flag that names it, such as "--out".
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(
+            f"The folder {folder} cannot be written to ({error.strerror}); give "
+            f"another {option}."
+        ) from None
+
+
+def refuse_links(folder: pathlib.Path, names: Iterable[str]) -> None:
+    """Refuses folders through which a write would leave `folder`.
+
+    Args:
+      folder: may be a link itself, since its user has named it.
+      names: of the folders in it that are written to, with all below them.
+
+    Raises:
+      UserError: one of them is a link, or holds one, that leads out of `folder`.
+    """
+    root = os.path.realpath(folder)
+    for top in (folder / name for name in names):
+        found = (
+            pathlib.Path(parent, name)
+            for parent, folders, files in os.walk(top)
+            for name in (*folders, *files)
+        )
+        for path in (top, *found):
+            target = os.path.realpath(path)
+            if path.is_symlink() and os.path.commonpath([root, target]) != root:
+                raise UserError(
+                    f"{path} is a symbolic link to {target}, so that files outside of "
+                    f"{folder} could be overwritten; replace it by what it leads to, "
+                    "or remove it."
+                )
+
+
+def write_file(path: pathlib.Path, content: str | bytes) -> None:
+    """Replaces a file atomically: a reader sees the old or the new content.
+
+    Args:
+      content: text is written as UTF-8, in which undecodable bytes of file names are
+        escaped.
+
+    Raises:
+      UserError: the disk is full, or the folder cannot be written to.
+    """
+    data = content
+    if isinstance(content, str):
+        data = content.encode(errors="backslashreplace")
+    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}")
+    with report_failure(path):
+        try:
+            temporary.unlink(missing_ok=True)
+            with temporary.open("xb") as file:  # "x" does not follow a link
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def open_to_append(path: pathlib.Path) -> BinaryIO:
+    """Opens a file to read it and to append to it; creates it if it is missing.
+
+    Raises:
+      OSError: it cannot be written to, or it is a link, a device or the like.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o666)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file of its own, but a link or a device")
+    return os.fdopen(descriptor, "a+b")
+
+
+def read_file(path: pathlib.Path, max_bytes: int) -> bytes:
+    """The content of an ordinary file.
+
+    Raises:
+      FileNotFoundError, NotADirectoryError: there is no such file.
+      UserError: it cannot be read; or it is a folder, a pipe or a device, which could
+        block; or it is larger than `max_bytes`.
+    """
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size <= max_bytes:
+                return file.read(max_bytes)
+    except IsADirectoryError:
+        pass
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}).") from None
+    raise UserError(
+        f"{path} is no ordinary file of at most {max_bytes:,} bytes; restore it from a "
+        "copy."
+    )
+
+
+@contextlib.contextmanager
+def report_failure(path: pathlib.Path) -> Iterator[None]:
+    """A context that turns errors of writing `path` into one sentence.
+
+    Raises:
+      UserError: there was an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        place = next((p for p in path.absolute().parents if p.is_dir()), None)
+        free = f", {shutil.disk_usage(place).free:,} bytes are free" if place else ""
+        raise UserError(
+            f"{path} cannot be written ({error.strerror}{free}); make room or mend "
+            "that, and rerun the same command."
+        ) from error
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether a full disk or quota is the cause; TensorStore only says so as text."""
+    numbers = (errno.ENOSPC, errno.EDQUOT)
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in numbers:
+            return True
+        if any(os.strerror(number) in str(error) for number in numbers):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

@@ -1,0 +1,49 @@
+"""How much memory a model takes, from the shapes alone: nothing is computed."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+
+from vit_jax.errors import UserError
+
+
+def num_bytes(tree: Any) -> int:
+    """Size of all arrays, or of all ShapeDtypeStructs of arrays."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def activation_bytes(
+    model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
+) -> int:
+    """Size of the outputs of all layers for one image [height, width, channels]."""
+    apply = functools.partial(
+        model.apply,
+        train=False,
+        mutable=["intermediates"],
+        capture_intermediates=True,
+    )
+    image = jax.ShapeDtypeStruct((1, *input_shape), jnp.float32)
+    return num_bytes(jax.eval_shape(apply, variables, image)[1])
+
+
+def require_memory(needs: dict[str, int], free: int | None) -> None:
+    """Refuses what cannot fit, before anything is allocated.
+
+    Args:
+      needs: bytes of each thing, by what it is.
+      free: bytes; None if unknown, and nothing is refused.
+
+    Raises:
+      UserError: names the largest of the needs and both sums.
+    """
+    needed = sum(needs.values())
+    if free is not None and needed > free:
+        largest = max(needs, key=needs.__getitem__)
+        raise UserError(
+            f"This takes at least {needed / 1e9:,.1f} GB of memory, of which "
+            f"{needs[largest] / 1e9:,.1f} GB are for {largest}, but "
+            f"{free / 1e9:,.1f} GB are free; make that smaller."
+        )

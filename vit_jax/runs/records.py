@@ -1,0 +1,74 @@
+"""metrics.jsonl: one record of a training interval or an evaluation on each line."""
+
+import json
+import pathlib
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from vit_jax.files import (
+    hashed,
+    open_to_append,
+    read_file,
+    report_failure,
+    write_file,
+)
+from vit_jax.files.hashed_json import MAX_BYTES, parse
+
+
+def append_record(file: pathlib.Path, record: dict[str, Any]) -> None:
+    """Adds a line.
+
+    Raises:
+      UserError: the disk is full, or the file cannot be written.
+    """
+    with report_failure(file), open_to_append(file) as opened:
+        opened.write(_to_line(record).encode())
+
+
+def write_records(file: pathlib.Path, records: Iterable[dict[str, Any]]) -> None:
+    """Replaces the file; raises as `append_record` does."""
+    write_file(file, "".join(map(_to_line, records)))
+
+
+def read_records(file: pathlib.Path) -> list[dict[str, Any]]:
+    """The records, without damaged lines, which a warning counts.
+
+    An incomplete last line is what an interruption leaves and needs no warning.
+
+    Raises:
+      UserError: the file cannot be read.
+    """
+    if not file.exists():
+        return []
+    records, damaged = [], []
+    for number, line in enumerate(read_file(file, MAX_BYTES).split(b"\n")[:-1], 1):
+        try:
+            records.append(_parse(line))
+        except ValueError:
+            damaged.append(number)
+    if damaged:
+        warnings.warn(
+            f"{file} has {len(damaged)} damaged line(s), the first is line "
+            f"{damaged[0]}; they are left out.",
+            stacklevel=2,
+        )
+    return records
+
+
+def _to_line(record: dict[str, Any]) -> str:
+    return json.dumps(hashed(record)) + "\n"
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    """The record of a line; raises ValueError if it is none."""
+    record = parse(line)
+    known = ("step", "epoch", "seconds")
+    scores = ("loss", "accuracy")
+    if not (
+        all(isinstance(record.get(key), int | float) for key in known)
+        and all(isinstance(record.get(key), int | float | None) for key in scores)
+        and isinstance(record.get("split"), str)
+    ):
+        raise ValueError("it is no record of a training")
+    return record
