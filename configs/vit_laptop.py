@@ -12,12 +12,12 @@ Three stages of a 3x3 convolution, BatchNorm, ReLU and average pooling leave 16 
 of an image, which two blocks and mean pooling classify. Muon trains the matrices of the
 blocks and AdamW the rest; images are cropped and flipped, and no more in so few epochs.
 
-Result: `:quick` with --config.num_steps=2813, which are 8 epochs, has 84.00% on the test
-split (10,000 images, scored once; seed 0) and 84.20% on the 5,000 images held out, after
-35.1 CPU minutes on two crowded cores of an Intel Xeon (experiments/results/
-vit_laptop_quick). Nothing here was chosen by a result, and the longer variants are not
-measured yet. A step of 128 images takes 0.51 CPU seconds on two busy cores of an Intel
-Xeon (family 6, model 207; the least of 8), so 30 CPU minutes are 10 epochs at best.
+Result: `:quick` with --config.num_steps=2813, which are 8 epochs, has 84.00% on the
+test split (10,000 images, scored once; seed 0) and 84.20% on the 5,000 images held out,
+after 35.1 CPU minutes on two crowded cores of an Intel Xeon
+(experiments/results/vit_laptop_quick). Nothing here was chosen by a result, and the
+longer variants are not measured yet. A step of 128 images takes 0.51 CPU seconds on two
+busy cores (the least of 8), so 30 CPU minutes are 10 epochs at best.
 `experiments.search --study=laptop` compares the settings on the hold-out.
 """
 
