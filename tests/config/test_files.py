@@ -79,7 +79,7 @@ def get_config(variant="fast"):
         (
             "own = {}; own['optim'] = own; return own",
             "",
-            "a config that contains itself",
+            "no setting config.optim.optim",
         ),
         ("exit(3)", "", r"fails in line 6 \(SystemExit: 3"),
         ("import nothing_like_it", "", "fails in line 6 .*nothing_like_it"),

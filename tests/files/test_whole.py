@@ -1,11 +1,18 @@
 """Files are written whole or not at all, and never through a link."""
 
+import errno
 import os
 
 import pytest
 
 from vit_jax.errors import UserError
-from vit_jax.files import open_to_append, refuse_links, write_file
+from vit_jax.files import (
+    is_full,
+    make_folder,
+    open_to_append,
+    refuse_links,
+    write_file,
+)
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
@@ -46,3 +53,43 @@ def test_only_links_that_lead_out_are_refused(tmp_path):
         UserError, match=r"figures/deep is a symbolic link to .*outside"
     ):
         refuse_links(run, ["figures"])
+
+
+def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):
+    folder = tmp_path / "a" / "b"
+    for _ in range(2):
+        make_folder(folder, "--out")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_names_its_option(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        UserError, match=r"cannot be written to \(.*\); give another --o"
+    ):
+        make_folder(tmp_path / "file" / "b", "--out")
+
+
+def chained(cause):
+    try:
+        try:
+            raise cause
+        except Exception as error:
+            raise RuntimeError("in between") from error
+    except RuntimeError as error:
+        return error
+
+
+@pytest.mark.parametrize(
+    "error, full",
+    [
+        (OSError(errno.ENOSPC, "x"), True),
+        (OSError(errno.EDQUOT, "x"), True),
+        (ValueError(f"TensorStore: {os.strerror(errno.ENOSPC)} [os error]"), True),
+        (OSError(errno.EACCES, "x"), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_a_full_disk_is_found_wherever_it_is_in_the_chain(error, full):
+    assert is_full(error) == is_full(chained(error)) == full
+    assert not is_full(None)

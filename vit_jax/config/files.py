@@ -79,13 +79,7 @@ def load_config_file(path: str) -> ConfigDict:
             f"get_config() in {name} returns {show(settings)}, but must return a "
             "config; end it with `return config`."
         )
-    try:
-        return make_config(settings)
-    except RecursionError:
-        raise UserError(
-            f"get_config() in {name} returns a config that contains itself; remove "
-            "that."
-        ) from None
+    return make_config(settings)
 
 
 def run_file(name: str, file: pathlib.Path) -> types.ModuleType:
