@@ -218,7 +218,9 @@ def _tell_others(message: bytes) -> None:
 
 def is_started() -> bool:
     """Whether JAX connects this process with others; imports nothing."""
-    return "jax" in sys.modules and sys.modules["jax"].distributed.is_initialized()
+    # None stands there where the import has failed.
+    loaded = sys.modules.get("jax")
+    return loaded is not None and loaded.distributed.is_initialized()
 
 
 def leave(status: int) -> None:
