@@ -1,9 +1,11 @@
 """Models, sources and augmentations from a user's file; the recipe of the docs."""
 
+import hashlib
 import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -15,7 +17,8 @@ import pytest
 from vit_jax import augment, data, models
 from vit_jax.config import default_config, load_config_file
 from vit_jax.errors import UserError
-from vit_jax.runs.user_code import add_user_code
+from vit_jax.runs.load import load_run
+from vit_jax.runs.user_code import add_code_of_run, add_user_code
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "adding_a_model.md"
@@ -132,3 +135,31 @@ def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
             capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         assert found.returncode == status and words in found.stderr, found.stderr
+
+
+def test_code_of_a_stranger_is_not_run_before_it_is_named(
+    tiny_run, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    workdir, trace = tmp_path / "run", tmp_path / "it_ran"
+    shutil.copytree(tiny_run[0], workdir)
+    file = workdir / "model.py"
+    touch = f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n"
+    file.write_text(touch + "MODELS = {}")
+    config = json.loads((workdir / "config.json").read_text())
+    config.pop("content_sha256", None)
+    (workdir / "config.json").write_text(json.dumps(config | {"code": str(file)}))
+    with pytest.raises(UserError, match="read it, and if you trust it, name it once"):
+        load_run(workdir)
+    assert not trace.exists()
+    with pytest.raises(UserError, match="none of MODELS"):
+        add_user_code(str(file))
+    assert trace.exists()
+    # Named once, it is known in every later process; changed, it is not.
+    known = (tmp_path / "cache/vit_jax/named_code.txt").read_text()
+    assert known.strip() == hashlib.sha256(file.read_bytes()).hexdigest()
+    with pytest.raises(UserError, match="none of MODELS"):
+        load_run(workdir)
+    file.write_text("MODELS = {'other': print}")
+    with pytest.raises(UserError, match="name it once"):
+        add_code_of_run(str(file))

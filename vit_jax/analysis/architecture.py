@@ -14,7 +14,7 @@ from vit_jax.figures import style
 from vit_jax.files import make_folder
 from vit_jax.interpret import architecture
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.user_code import add_user_code
+from vit_jax.runs.user_code import add_code_of_run, add_user_code
 
 
 def choose_network(
@@ -34,7 +34,7 @@ def choose_network(
     if options.workdir:
         folder = RunFolder(options.workdir)
         config = make_config(folder.read("config"))
-        add_user_code(config.code)
+        add_code_of_run(config.code)
         apply_overrides(config, overrides, flags)
         if overrides:
             raise UserError(

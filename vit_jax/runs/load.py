@@ -23,7 +23,7 @@ from vit_jax.parallel import mesh as meshes
 from vit_jax.runs import manifest, model_input
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.user_code import add_user_code
+from vit_jax.runs.user_code import add_code_of_run
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -251,11 +251,11 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
 
     Raises:
       UserError: there is no run, or no such checkpoint, or it is damaged; or the
-        user's own file that it was trained with is missing.
+        file of code that it was trained with is missing, or was never named here.
     """
     folder = RunFolder(workdir)
     config = read_saved_config(folder.read("config"))
-    add_user_code(config.code)
+    add_code_of_run(config.code)
     if isinstance(checkpoint, str) and checkpoint[:99].isdecimal():
         checkpoint = int(checkpoint[:99])  # any step has fewer digits
     dataset = folder.read_dataset()

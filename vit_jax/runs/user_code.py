@@ -1,5 +1,12 @@
-"""A user's own models, data sources and augmentations."""
+"""A user's own models, data sources and augmentations.
 
+A file of code is run only after its user has named it. The SHA-256 of every named file
+is kept in the user's cache folder, so that a run of one's own loads without a question,
+and a folder of unknown origin cannot run code.
+"""
+
+import contextlib
+import hashlib
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -7,6 +14,7 @@ from typing import Any
 from vit_jax import augment, data, models
 from vit_jax.config.files import run_file
 from vit_jax.errors import UserError
+from vit_jax.user_cache import cache_folder
 
 # Name in the user's file -> the table of the package that it joins.
 _TABLES: dict[str, dict[str, Any]] = {
@@ -16,6 +24,62 @@ _TABLES: dict[str, dict[str, Any]] = {
 }
 # Of each table, the names that the package itself gives.
 _OWN = {name: frozenset(table) for name, table in _TABLES.items()}
+
+
+# Of the files that were named to this process.
+_NAMED: set[str] = set()
+
+
+def add_code_of_run(path: str) -> None:
+    """`add_user_code` of a saved config, if that file was named on this machine before.
+
+    Raises:
+      UserError: it was not, or has changed since; or as `add_user_code` does.
+    """
+    file = _find(path) if path else None
+    if file is not None and _sha256(file) not in _NAMED | _remembered():
+        raise UserError(
+            f"The run needs the code of {path}, which no command on this machine has "
+            "been given, so it is not run; read it, and if you trust it, name it once: "
+            "python -m vit_jax.main --list_keys --config=vit_digits "
+            f"--config.code={path}"
+        )
+    add_user_code(path)
+
+
+def _sha256(file: pathlib.Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _list_of_named() -> pathlib.Path:
+    return cache_folder() / "named_code.txt"
+
+
+def _remembered() -> set[str]:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        return set(_list_of_named().read_text(encoding="ascii").split())
+    return set()
+
+
+def _remember(digest: str) -> None:
+    _NAMED.add(digest)
+    if digest in _remembered():
+        return
+    # Without a cache folder the file has to be named in each process.
+    with contextlib.suppress(OSError):
+        _list_of_named().parent.mkdir(parents=True, exist_ok=True)
+        with _list_of_named().open("a", encoding="ascii") as file:
+            file.write(digest + "\n")
+
+
+def _find(path: str) -> pathlib.Path:
+    file = pathlib.Path(path).expanduser().absolute()
+    if not file.is_file():
+        raise UserError(
+            f"config.code is {path}, but there is no such file; give the path of the "
+            "Python file that has the model, data source or augmentation."
+        )
+    return file
 
 
 def add_user_code(path: str) -> None:
@@ -28,7 +92,7 @@ def add_user_code(path: str) -> None:
     A second file, or the same one again, may replace what an earlier one added.
 
     Args:
-      path: of the file; "": nothing is done.
+      path: of the file, as the user has given it; "": nothing is done.
 
     Raises:
       UserError: there is no such file, its code fails, it has none of the tables, or a
@@ -36,12 +100,8 @@ def add_user_code(path: str) -> None:
     """
     if not path:
         return
-    file = pathlib.Path(path).expanduser().absolute()
-    if not file.is_file():
-        raise UserError(
-            f"config.code is {path}, but there is no such file; give the path of the "
-            "Python file that has the model, data source or augmentation."
-        )
+    file = _find(path)
+    _remember(_sha256(file))
     module = run_file(path, file)
     added = {name: getattr(module, name, None) for name in _TABLES}
     if not any(added.values()):
