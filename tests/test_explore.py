@@ -60,6 +60,7 @@ def test_mistakes_are_one_sentence(tmp_path, tiny_run):
         main([start[0], f"--out={tmp_path / 'file' / 'o'}"])
 
 
+@pytest.mark.slow
 def test_a_run_brings_all_its_settings(tmp_path):
     """Its data folder, patch size and statistics, and nothing is downloaded."""
     folder, rng = tmp_path / "photos", np.random.default_rng(0)

@@ -74,6 +74,7 @@ def test_the_keys_are_listed_and_a_closed_pipe_is_no_error():
     assert result.stdout.startswith("seed = 0")
 
 
+@pytest.mark.slow
 def test_the_digits_job_without_tensorflow_and_without_a_terminal(tmp_path):
     prelude = "import sys; sys.modules['tensorflow'] = None"
     result = run_main(

@@ -31,6 +31,7 @@ def test_a_config_by_its_name_with_overrides():
         vit_jax.load_config("vit_cifar", {"optim.name": "adam"})
 
 
+@pytest.mark.slow
 def test_from_a_config_to_predictions(tiny_config, tmp_path):
     changes = tiny_config(num_steps=2, schedule__warmup="1 step").to_dict()
     results = vit_jax.train(changes, tmp_path / "run")

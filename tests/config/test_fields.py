@@ -88,6 +88,7 @@ def test_a_value_is_taken_or_refused_in_one_sentence(key, value):
     assert again == config
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_an_override_is_taken_or_refused(key, text):

@@ -78,6 +78,7 @@ def test_every_dropout_acts_at_its_rate(dropouts):
     )
 
 
+@pytest.mark.slow
 def test_stochastic_depth_drops_whole_examples(dropouts):
     for path, (before, after) in dropouts[0].items():
         if "branch_scale" in path:
@@ -117,6 +118,7 @@ def test_mask_does_not_depend_on_the_number_of_devices():
     np.testing.assert_array_equal(draw(1), draw(8))
 
 
+@pytest.mark.slow
 def test_nothing_is_dropped_outside_training():
     sizes = {"num_classes": 5, "width": 8, "depth": 2, "num_heads": 2}
     images = jax.random.normal(jax.random.key(0), (2, 8, 8, 3))

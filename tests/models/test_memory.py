@@ -10,6 +10,7 @@ from vit_jax.models import memory
 SHAPE = (8, 8, 3)
 
 
+@pytest.mark.slow
 def test_layers_outputs_grow_with_the_depth():
     small = {"patch_size": 4, "width": 16, "num_heads": 2, "num_classes": 4}
     sizes = []

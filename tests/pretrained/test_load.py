@@ -7,6 +7,7 @@ from tests.pretrained.weight_files import google_tensors
 from vit_jax.models import ResNet, ViT
 
 
+@pytest.mark.slow
 def test_heads():
     _, report = load(TIMM, head="zero", model=ViT(3, **SIZES))
     assert set(report.dropped) == {"head.weight", "head.bias"}

@@ -37,6 +37,7 @@ def test_load_run_predicts_what_training_scored(tiny_run, which):
     )
 
 
+@pytest.mark.slow
 def test_calibrated_probabilities_are_those_at_the_stored_temperature(
     copied_run, tiny_run
 ):

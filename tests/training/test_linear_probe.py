@@ -39,6 +39,7 @@ def test_a_class_without_images_is_never_predicted():
     assert set((features @ kernel + bias).argmax(1)) == {0, 2}
 
 
+@pytest.mark.slow
 def test_a_probe_of_a_run_changes_the_head_alone(tiny_config, tiny_run, tmp_path):
     config = tiny_config(linear_probe=True, pretrained__path=str(tiny_run[0]))
     results = train_and_evaluate(config, tmp_path)

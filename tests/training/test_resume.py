@@ -306,6 +306,7 @@ def test_a_second_signal_ends_at_once_and_leaves_the_checkpoint(tmp_path):
     assert int(newest(tmp_path).step) >= 10
 
 
+@pytest.mark.slow
 def test_a_damaged_newest_checkpoint_costs_steps_and_no_bits(
     tiny_config, tmp_path, monkeypatch, interrupt_after_one_step
 ):

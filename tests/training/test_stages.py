@@ -53,6 +53,7 @@ def staged(tiny_config, tmp_path_factory):
     return config, workdir, train_and_evaluate(config, workdir)
 
 
+@pytest.mark.slow
 def test_the_first_stage_moves_the_head_alone(tiny_config, tmp_path):
     config = tiny_config(stages=HEAD_THEN_ALL[:1], optim__ema_decay=0.9)
     train_and_evaluate(config, tmp_path)
@@ -60,6 +61,7 @@ def test_the_first_stage_moves_the_head_alone(tiny_config, tmp_path):
     assert differing(before.params, after["params"]) == {"head/kernel", "head/bias"}
 
 
+@pytest.mark.slow
 def test_the_second_stage_goes_on_from_the_first(staged):
     config, workdir, results = staged
     assert results["num_steps"] == 6 and results["best_step"] == 6
@@ -123,6 +125,7 @@ def test_frozen_norms_keep_their_statistics(tiny_config, tmp_path):
         assert moved <= {"stage4", "head"} and "stage4" in moved
 
 
+@pytest.mark.slow
 def test_a_stage_may_end_early_and_the_next_begins(tiny_config, tmp_path):
     stages = [
         {"num_steps": 30, "optim.trainable": "head", "optim.learning_rate": 0.0,
@@ -149,6 +152,7 @@ def test_layers_of_a_resnet_have_no_order(tiny_config):
         make_experiment(config, data.load(config.data))
 
 
+@pytest.mark.slow
 def test_frozen_parts_cost_no_backward_pass(tiny_config):
     """XLA counts the floating-point operations of the compiled gradients."""
     config = tiny_config(model__depth=4, model__width=32)

@@ -19,6 +19,7 @@ def leaves(run, *without):
     return jax.tree.leaves(params)
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_another_run(tiny_config, tiny_run, tmp_path):
     config = tiny_config(pretrained__path=str(tiny_run[0]), **STILL)
     train_and_evaluate(config, tmp_path)
