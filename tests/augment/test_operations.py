@@ -1,6 +1,7 @@
 """Operations as rows of numbers."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
@@ -36,7 +37,8 @@ def test_magnitudes_become_numbers():
 def test_rows_are_applied_one_after_another():
     image = np.random.default_rng(0).integers(256, size=(16, 16, 3), dtype=np.uint8)
     table = make_table(ROWS, height=16, width=16)
-    apply = jax.jit(lambda rows: apply_rows(image, table=table, rows=rows))
+    given = jnp.asarray(image)
+    apply = jax.jit(lambda rows: apply_rows(given, table=table, rows=rows))
     for first in range(len(ROWS)):
         second = (first + 7) % len(ROWS)
         expected = Image.fromarray(image)

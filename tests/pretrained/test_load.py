@@ -1,6 +1,7 @@
 """The head, the patches and the channels of a model, and mistakes in the call."""
 
 import numpy as np
+import pytest
 
 from tests.pretrained.loading import OURS, SIZES, TIMM, load, refusal
 from tests.pretrained.weight_files import google_tensors

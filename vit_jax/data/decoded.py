@@ -16,6 +16,7 @@ import dataclasses
 import errno
 import hashlib
 import itertools
+import json
 import logging
 import os
 import pathlib
@@ -29,7 +30,7 @@ from tqdm import tqdm
 
 from vit_jax.data.image_files import UnreadableImageError, read_image
 from vit_jax.errors import UserError
-from vit_jax.files import read_json, write_json
+from vit_jax.files import hashed, read_json
 from vit_jax.user_cache import cache_folder
 
 _LOGGER = logging.getLogger(__name__)
@@ -163,7 +164,9 @@ def _write(
         index = {
             "kept": result.kept, "modes": result.modes, "skipped": result.skipped,
         }  # fmt: skip
-        write_json(temporary / "index.json", index)
+        # Nobody else knows this folder, so there is nothing to replace.
+        text = json.dumps(hashed(index), indent=2) + "\n"
+        (temporary / "index.json").write_text(text, encoding="utf-8")
         try:
             temporary.rename(entry)
         except OSError:

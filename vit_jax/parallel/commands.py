@@ -94,11 +94,12 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     number after an interruption, as shells have it. What a user can do something about
     is printed as one sentence, and so are warnings.
     """
+    # First, because it has to be done before any thread allocates memory.
+    keep_freed_memory()
     prepare_streams()
     answer_signals()
     warnings.showwarning = lambda text, *_: _report(f"warning: {text}")
     keep_compiled_programs()
-    keep_freed_memory()
     try:
         status = main(sys.argv[1:]) or 0
         sys.stdout.flush()
