@@ -87,7 +87,7 @@ def test_what_was_measured_is_kept(config, splits):
         nan = jax.tree.map(lambda x: x * jnp.nan, sweep.states.params)
         sweep.states = sweep.states.replace(params=nan)
 
-    with pytest.raises(UserError, match="no number by step 6"):
+    with pytest.raises(UserError, match="not finite at step 6"):
         run_sweep(sweep, steps_per_dispatch=3, keep=keep)
     assert kept == [[3], [3]]
 

@@ -5,11 +5,14 @@ import pathlib
 
 import pytest
 
+from vit_jax import data
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.models import backend
+from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.folder import RunFolder
 from vit_jax.training import dispatch
+from vit_jax.training.experiment import make_experiment
 from vit_jax.training.input_pipeline import InputPipeline
 from vit_jax.training.plan import make_plan
 from vit_jax.training.train import train_and_evaluate
@@ -71,13 +74,26 @@ def test_images_from_the_host_limit_a_dispatch_on_an_accelerator(
 
 
 @pytest.mark.slow
-def test_a_step_that_does_not_fit_into_memory_is_refused_with_a_way_out(
+def test_a_batch_that_no_machine_holds_is_refused_before_anything_is_compiled(
     tiny_config, tmp_path
 ):
-    with pytest.raises(UserError) as refusal:
+    with pytest.raises(UserError, match=r"GB are free") as refusal:
         train_and_evaluate(tiny_config(batch_size=2**25, num_steps=2), tmp_path)
-    for words in ("33554432 images needs about", "GB are free", "config.batch_size="):
+    assert "config.batch_size" in str(refusal.value)
+    assert not RunFolder(tmp_path).read_metrics()
+
+
+@pytest.mark.slow
+def test_a_compiled_step_that_does_not_fit_is_refused_with_a_way_out(
+    tiny_config, monkeypatch
+):
+    config = tiny_config(batch_size=512)
+    experiment = make_experiment(config, data.load(config.data))
+    state = experiment.init_state()
+    monkeypatch.setattr(meshes, "free_bytes", lambda mesh: 500_000)
+    with pytest.raises(UserError) as refusal:
+        dispatch.compile_training(experiment, state)
+    for words in ("512 images needs about", "GB are free", "config.batch_size="):
         assert words in str(refusal.value)
     smaller = int(str(refusal.value).split("config.batch_size=")[1].split()[0])
-    assert 0 < smaller < 2**25
-    assert not RunFolder(tmp_path).read_metrics()
+    assert 0 < smaller < 512
