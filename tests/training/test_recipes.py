@@ -106,7 +106,7 @@ RECIPES = {
             {"num_epochs": 90.0, "early_stopping.patience": 8},
         ),
     }),
-    "vit_small_data.py": (494_506, {
+    "vit_small_data.py": (524_650, {
         "data.train_per_class": 2000, "data.val_per_class": 500,
         "data.subset_test_per_class": 500, "data.split_seed": 42,
     }),
