@@ -67,7 +67,12 @@ class Loop:
         """
         with signals:
             self._run(signals, profiler)
-        signals.deliver()  # one that came too late to stop the loop
+        # What follows concerns a signal that came too late to stop the loop.
+        experiment = self._experiment
+        has_next = experiment.stage + 1 < len(experiment.config.stages)
+        if signals.received is not None and has_next:
+            raise Interrupted(self._step, signals.received)
+        signals.deliver()
 
     def _run(self, signals: StopSignals, profiler: Profiler | None) -> None:
         experiment, plan, log = self._experiment, self._experiment.plan, self._log
