@@ -14,48 +14,11 @@ Result: not measured on a GPU yet.
 
 from ml_collections import ConfigDict
 
-from vit_jax.config import default_config
+from vit_jax.config import load_config_file
 
 
 def get_config() -> ConfigDict:
-    config = default_config()
-    config.num_epochs = 200
-    config.batch_size = 512
-    config.eval_every = "5 epochs"
-    config.checkpoint_every = "10 epochs"
-    config.data.source = "tfds"
+    config = load_config_file("vit_cifar")
     config.data.name = "cifar100"
-    config.data.validation = 5000
-    config.augment.crop = "resized"
-    config.augment.crop_min_area = 0.8
-    config.augment.flip = "random"
-    config.augment.policy = "randaugment"
-    config.augment.randaugment_num_ops = 2
-    config.augment.randaugment_magnitude = 9
-    config.augment.mixup_alpha = 0.8
-    config.augment.cutmix_alpha = 1.0
-    config.augment.mix_until = "65%"
-    config.augment.label_smoothing = 0.1
-    config.model.name = "vit"
-    config.model.layer_init = "pytorch"
-    config.model.patch_size = 2
-    config.model.width = 256
-    config.model.depth = 7
-    config.model.num_heads = 4
-    config.model.mlp_ratio = 2.0
-    config.model.stem = "conv"
-    config.model.stem_channels = (64,)
-    config.model.stem_downsampling = "stride"
-    config.model.pooling = "sequence"
-    config.model.attention_dropout = 0.1
     config.model.drop_path = 0.2
-    config.optim.name = "muon"
-    config.optim.learning_rate = 1e-3
-    config.optim.muon_learning_rate = 0.02
-    config.optim.momentum = 0.95
-    config.optim.nesterov = True
-    config.optim.weight_decay = 0.05
-    config.optim.ema_decay = 0.99
-    config.schedule.name = "linear"
-    config.schedule.warmup = "5%"
     return config
