@@ -51,7 +51,7 @@ def parse_duration(value: str | int | float) -> tuple[float, str]:
         return number, "epochs"
     unit = match["unit"]
     if unit.startswith("step") and number != int(number):
-        raise UserError(f"{value!r} is not a whole number of steps.")
+        raise UserError(f"{show(value)} is not a whole number of steps.")
     return number, {"e": "epochs", "s": "steps", "%": "%"}[unit[0]]
 
 
@@ -76,13 +76,13 @@ def to_steps(
         steps = number * steps_per_epoch + 0.5
         if steps > _MAX:
             raise UserError(
-                f"{value!r} epochs of {steps_per_epoch:,.4g} steps are more than "
+                f"{show(value)} epochs of {steps_per_epoch:,.4g} steps are more than "
                 f"{_MAX:,} steps, which is the limit; give a shorter duration."
             )
         return math.floor(steps)
     if total_steps is None:
         raise UserError(
-            f"{value!r} is a fraction of the training and cannot be its length; "
+            f"{show(value)} is a fraction of the training and cannot be its length; "
             "give epochs or steps."
         )
     return min(_MAX, math.floor(number / 100 * total_steps + 0.5))
@@ -97,7 +97,7 @@ def parse_time_budget(value: str) -> tuple[float, bool]:
     match = _TIME_PATTERN.fullmatch(value) if isinstance(value, str) else None
     if not match or not 0 < float(match["number"]) <= _MAX:
         raise UserError(
-            f'{value!r} is not a time budget; write for example "15 minutes", '
+            f'{show(value)} is not a time budget; write for example "15 minutes", '
             '"30 CPU minutes" or "4 hours".'
         )
     unit = {"s": 1, "m": 60, "h": 3600}[match["unit"][0].lower()]

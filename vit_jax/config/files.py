@@ -125,7 +125,7 @@ def _errors_as_sentences(
     except (Exception, SystemExit) as error:
         if variant and isinstance(error, KeyError) and error.args == (variant,):
             raise UserError(
-                f"{name} has no variant {variant!r}; its header lists them."
+                f"{name} has no variant {show(variant)}; its header lists them."
             ) from None
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(file)]

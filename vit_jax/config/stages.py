@@ -17,7 +17,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, did_you_mean, show
 
 _LENGTHS = ("num_epochs", "num_steps")
 _GROUPS = ("augment", "early_stopping", "optim", "schedule")
@@ -40,8 +40,9 @@ def convert_stages(
     is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
     if not is_sequence or not all(isinstance(stage, Mapping) for stage in value):
         raise UserError(
-            f"config.stages is {value!r}, but must be a list of mappings from settings "
-            'to values, such as [{"num_epochs": 10, "optim.trainable": "head"}].'
+            f"config.stages is {show(value)}, but must be a list of mappings from "
+            "settings to values, such as "
+            '[{"num_epochs": 10, "optim.trainable": "head"}].'
         )
     return tuple(
         {key: _convert(i, key, one, convert) for key, one in stage.items()}

@@ -57,8 +57,8 @@ class Settings(ConfigDict):
             return
         if not hasattr(value, "items"):
             raise UserError(
-                f"config.{key} is {value!r}, but is a group of settings; set one of "
-                f"them, such as config.{key}.{next(iter(self[name]))}."
+                f"config.{key} is {show(value)}, but is a group of settings; set one "
+                f"of them, such as config.{key}.{next(iter(self[name]))}."
             )
         for inner, one in value.items():
             self[name][inner] = one
@@ -139,7 +139,7 @@ def check_config(config: ConfigDict) -> None:
         _convert(key, value)
     if config.time_budget and (config.stages or config.linear_probe):
         raise UserError(
-            f"config.time_budget is {config.time_budget!r}, but config.stages and "
+            f"config.time_budget is {show(config.time_budget)}, but config.stages and "
             "config.linear_probe have lengths of their own; switch one of them off."
         )
     if config.linear_probe and config.stages:

@@ -120,7 +120,7 @@ def load(config_data: Any) -> dict[str, Dataset]:
     """
     if config_data.source not in SOURCES:
         raise UserError(
-            f"There is no data source {config_data.source!r}"
+            f"There is no data source {show(config_data.source)}"
             f"{did_you_mean(config_data.source, SOURCES)}; config.data.source must be "
             f"one of {', '.join(SOURCES)}."
         )

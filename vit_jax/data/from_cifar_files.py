@@ -15,7 +15,7 @@ from vit_jax.data.cifar_layouts import ARCHIVE_LENGTHS, OFFICIAL, Layout
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, fetch
 from vit_jax.data.pickles import load_pickle
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, did_you_mean, show
 from vit_jax.files import user_path
 from vit_jax.user_cache import cache_folder
 
@@ -59,7 +59,7 @@ def load(name: str, path: str = "", *, download: bool = True) -> dict[str, Datas
     """
     if name not in NAMES:
         raise UserError(
-            f"cifar_files has no dataset {name!r}{did_you_mean(name, NAMES)}; "
+            f"cifar_files has no dataset {show(name)}{did_you_mean(name, NAMES)}; "
             f"config.data.name must be one of {', '.join(NAMES)}."
         )
     dataset, kind = NAMES[name]

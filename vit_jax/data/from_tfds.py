@@ -19,7 +19,7 @@ from vit_jax.data.dataset import Dataset, with_test
 from vit_jax.data.download import OFFLINE, check_hosts, requests_time_out
 from vit_jax.data.from_cifar_files import find_archive, read_records
 from vit_jax.data.image_files import resize_image
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, did_you_mean, show
 from vit_jax.files import user_path
 
 # The splits that are read: their names in TFDS and in this package.
@@ -93,7 +93,7 @@ def prepare(name: str, data_dir: str, *, archive: str, download: bool) -> Any:
     known = tfds.list_builders(with_community_datasets=False)
     if dataset not in known:
         raise UserError(
-            f"TFDS has no dataset {dataset!r}{did_you_mean(dataset, known)}; see "
+            f"TFDS has no dataset {show(dataset)}{did_you_mean(dataset, known)}; see "
             "https://www.tensorflow.org/datasets/catalog for its names."
         )
     if archive and dataset not in OFFICIAL:

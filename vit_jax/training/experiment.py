@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 from vit_jax import augment, data, models
 from vit_jax.config import set_value
 from vit_jax.config.stages import stage_configs
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
@@ -138,7 +138,7 @@ def _check_settings(
         masked.check_settings(config)
     if config.time_budget and not config.num_steps:
         raise UserError(
-            f"config.time_budget is {config.time_budget!r}, which only `python -m "
+            f"config.time_budget is {show(config.time_budget)}, which only `python -m "
             "vit_jax.main` converts to a number of steps; set config.num_steps here."
         )
 

@@ -10,7 +10,7 @@ import optax
 from optax.contrib import MuonDimensionNumbers
 
 from vit_jax.config.durations import to_steps
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
 from vit_jax.training.trainable import scale_by_layer
 
 
@@ -40,7 +40,7 @@ def make_schedule(
     )
     if warmup_steps > total_steps:
         raise UserError(
-            f"config.schedule.warmup is {config_schedule.warmup!r}, which is "
+            f"config.schedule.warmup is {show(config_schedule.warmup)}, which is "
             f"{warmup_steps} steps, but the whole training has {total_steps}; shorten "
             "the warm-up or train longer."
         )

@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import data
 from vit_jax.config.durations import parse_time_budget
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
@@ -70,7 +70,7 @@ def set_num_steps(
     seconds, of_cpu = parse_time_budget(config.time_budget)
     if of_cpu and backend.platform() != "cpu":
         raise UserError(
-            f"config.time_budget is {config.time_budget!r}, but the device is a "
+            f"config.time_budget is {show(config.time_budget)}, but the device is a "
             f"{backend.platform()}, on which processor time says nothing; give a time "
             'without "CPU".'
         )

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from flax import traverse_util
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
 
 
 def trainable_names(params: Any, trainable: str) -> frozenset[str]:
@@ -35,12 +35,12 @@ def trainable_names(params: Any, trainable: str) -> frozenset[str]:
         found = frozenset(name for name in names if re.match(trainable, name))
     except re.error as error:
         raise UserError(
-            f"config.optim.trainable is {trainable!r}, which is no regular expression "
-            f'({error}); give one, or all, head, or "last 2 blocks".'
+            f"config.optim.trainable is {show(trainable)}, which is no regular "
+            f'expression ({error}); give one, or all, head, or "last 2 blocks".'
         ) from None
     if not found:
         raise UserError(
-            f"config.optim.trainable is {trainable!r}, which no parameter's name "
+            f"config.optim.trainable is {show(trainable)}, which no parameter's name "
             f"begins with, so that nothing would be trained; names are such as "
             f"{', '.join(sorted(names)[:3])}."
         )
