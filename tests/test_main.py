@@ -1,6 +1,5 @@
 """The training command: runs, and the messages for mistakes."""
 
-import importlib.util
 import json
 import struct
 import subprocess
@@ -8,8 +7,6 @@ import sys
 
 import pytest
 from tensorboardX.proto import event_pb2
-
-from vit_jax.main import describe_results
 
 SMALL = [
     "--config.num_steps=4", "--config.model.depth=1", "--config.model.width=16",
@@ -150,29 +147,6 @@ def test_the_first_line_does_not_wait_for_jax(tmp_path):
     )  # fmt: skip
     assert result.stderr.startswith("error: The package jax is needed for this")
     assert result.stdout == f"starting vit_digits in {tmp_path}/run ...\n"
-
-
-def test_the_result_has_an_interval_and_what_to_type_next():
-    results = {
-        "test": {"accuracy": 0.9, "num_examples": 100},
-        "best_step": 468,
-        "selected_on": "val",
-        "train_seconds": 33.25,
-    }
-    first, *_, report, explain, predict = describe_results(results, "r").splitlines()
-    assert first == (
-        "test accuracy 90.00% (95% interval 82.56% to 94.48%) on 100 images; "
-        "checkpoint of step 468, selected on the images held out; 33.2 s of training"
-    )
-    assert report == "  python -m vit_jax.evaluate --workdir=r --report"
-    for command in (report, explain, predict):
-        module = command.split()[2]
-        assert importlib.util.find_spec(module)
-    results["test"] = {"accuracy": None, "num_examples": 100, "per_class": {}}
-    assert describe_results(results, "r").startswith("test accuracy not known on 100")
-    results["test"] = {"accuracy": None, "num_examples": 100, "loss": 0.5}
-    assert "test reconstruction loss 0.5000 on 100" in describe_results(results, "r")
-    assert "--config.pretrained.path=r" in describe_results(results, "r")
 
 
 def test_the_keys_of_a_config_have_its_values_and_those_of_its_model():

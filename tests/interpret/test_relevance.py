@@ -12,7 +12,7 @@ from vit_jax import models
 from vit_jax.config import default_config, set_value
 from vit_jax.interpret import attention, relevance
 from vit_jax.interpret import weights as model_weights
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 
 
 def test_relevance_by_hand():

@@ -13,7 +13,7 @@ import pytest
 from vit_jax import models
 from vit_jax.config import default_config, set_value
 from vit_jax.interpret import attention, gradcam, relevance
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 

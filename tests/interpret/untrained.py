@@ -8,7 +8,7 @@ import numpy as np
 
 from vit_jax import models
 from vit_jax.config import default_config, set_value
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 
 CLASSES = np.array([1, 0, 3])
 RNG = np.random.default_rng(0)

@@ -10,7 +10,6 @@ import pytest
 import vit_jax
 from vit_jax import data
 from vit_jax.errors import UserError
-from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.training.train import train_and_evaluate
 
@@ -35,37 +34,6 @@ def test_load_run_predicts_what_training_scored(tiny_run, which):
     np.testing.assert_allclose(
         jax.nn.softmax(logits), probabilities[:3], rtol=1e-4, atol=1e-6
     )
-
-
-@pytest.mark.slow
-def test_calibrated_probabilities_are_those_at_the_stored_temperature(
-    copied_run, tiny_run
-):
-    folder = RunFolder(copied_run)
-    results = folder.read("results")
-    best = results["best_step"]
-    calibration = {"calibration": {"after": {"temperature": 2.5}}}
-    results["test"] |= calibration
-    # Another checkpoint has a temperature of its own, or none.
-    results["other_checkpoints"] = {"3": {"val": {}}, "6": {"val": {}}}
-    folder.write("results", results)
-    run = load_run(copied_run)
-    assert run.temperature == 2.5
-    other = load_run(copied_run, checkpoint=9 - best)
-    assert other.temperature == 1
-    images = np.arange(128, dtype=np.uint8).reshape(2, 8, 8, 1)
-    logits = run.model.apply(run.variables, run.normalize(images), train=False)
-    found = run.predict(images, calibrated=True)
-    np.testing.assert_allclose(found, jax.nn.softmax(logits / 2.5), rtol=1e-4)
-    np.testing.assert_allclose(
-        run.predict(images), jax.nn.softmax(logits), rtol=1e-4, atol=1e-6
-    )
-
-
-def test_predict_refuses_other_shapes(tiny_run):
-    run = load_run(tiny_run[0])
-    with pytest.raises(UserError, match=r"\[1, 32, 32, 3\].*\[n, 8, 8, 1\]"):
-        run.predict(np.zeros((1, 32, 32, 3), np.uint8))
 
 
 def test_what_is_no_run_is_said_so(tmp_path, tiny_run):

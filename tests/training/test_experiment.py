@@ -4,7 +4,6 @@ import pytest
 
 from vit_jax import data
 from vit_jax.errors import UserError
-from vit_jax.models import backend
 from vit_jax.training.experiment import make_experiment
 
 
@@ -35,28 +34,6 @@ def test_what_does_not_fit_is_refused_before_compiling(
         make_experiment(config, splits)
     for word in words:
         assert word in str(refusal.value)
-
-
-def test_batches_are_checked_against_devices_and_microbatches(tiny_config, splits):
-    with pytest.raises(UserError, match=r"batch_size is 16.*24"):
-        make_experiment(tiny_config(num_devices=3, optim__num_microbatches=8), splits)
-
-
-def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
-    tiny_config, splits, monkeypatch
-):
-    def microbatches(**settings):
-        built = make_experiment(tiny_config(**settings), splits)
-        assert built.config.optim.num_microbatches in (1, 8)  # The setting decides.
-        return built.num_microbatches
-
-    monkeypatch.setattr(backend, "num_microbatches", lambda size, macs: size // 16)
-    assert microbatches(batch_size=32) == 2
-    assert microbatches(batch_size=64) == 4
-    assert microbatches(batch_size=32, optim__num_microbatches=8) == 8
-    resnet = dict.fromkeys(("patch_size", "depth", "num_heads"), None)
-    resnet = {f"model__{key}": value for key, value in resnet.items()}
-    assert microbatches(batch_size=32, model__name="resnet18", **resnet) == 1
 
 
 def test_the_caller_keeps_his_config(tiny_config, splits):

@@ -1,6 +1,8 @@
+import importlib.util
+
 from vit_jax import data, models
 from vit_jax.training.experiment import make_experiment
-from vit_jax.training.summary import summarize
+from vit_jax.training.summary import describe_results, summarize
 
 
 def test_the_summary_says_what_the_run_will_do(tiny_config):
@@ -28,3 +30,26 @@ def test_every_rate_is_named_and_no_word_twice(tiny_config):
         "muon, peak rate 0.03 for the blocks' matrices and 0.001 for the rest" in text
     )
     assert "data  digits, 8x8x1 images" in text
+
+
+def test_the_result_has_an_interval_and_what_to_type_next():
+    results = {
+        "test": {"accuracy": 0.9, "num_examples": 100},
+        "best_step": 468,
+        "selected_on": "val",
+        "train_seconds": 33.25,
+    }
+    first, *_, report, explain, predict = describe_results(results, "r").splitlines()
+    assert first == (
+        "test accuracy 90.00% (95% interval 82.56% to 94.48%) on 100 images; "
+        "checkpoint of step 468, selected on the images held out; 33.2 s of training"
+    )
+    assert report == "  python -m vit_jax.evaluate --workdir=r --report"
+    for command in (report, explain, predict):
+        module = command.split()[2]
+        assert importlib.util.find_spec(module)
+    results["test"] = {"accuracy": None, "num_examples": 100, "per_class": {}}
+    assert describe_results(results, "r").startswith("test accuracy not known on 100")
+    results["test"] = {"accuracy": None, "num_examples": 100, "loss": 0.5}
+    assert "test reconstruction loss 0.5000 on 100" in describe_results(results, "r")
+    assert "--config.pretrained.path=r" in describe_results(results, "r")

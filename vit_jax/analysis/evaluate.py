@@ -18,7 +18,8 @@ from vit_jax.errors import UserError, did_you_mean
 from vit_jax.metrics import calibration, classification, human, temperature
 from vit_jax.metrics.epochs import EpochMeans, epoch_means
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run, stored_scores
+from vit_jax.runs.load import stored_scores
+from vit_jax.runs.run import Run
 from vit_jax.training import scoring
 
 

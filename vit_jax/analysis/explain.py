@@ -25,7 +25,8 @@ from vit_jax.interpret import (
 )
 from vit_jax.models import ResNet, ViT
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run, load_classifier
+from vit_jax.runs.load import load_classifier
+from vit_jax.runs.run import Run
 
 Maps = dict[str, Float[np.ndarray, "n rows columns"]]
 Images = UInt8[np.ndarray, "n height width channels"]

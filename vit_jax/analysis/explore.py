@@ -18,7 +18,7 @@ from vit_jax.figures import embedding, images, style
 from vit_jax.files import write_file
 from vit_jax.interpret.features import embed
 from vit_jax.metrics import distances, duplicates, pixels
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 
 Splits = Mapping[str, data.Dataset]
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 
 BATCH_SIZES = (1, 128)
 # Largest distance of the quartiles, over the median, with which a median is stated.

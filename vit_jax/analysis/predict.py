@@ -14,7 +14,8 @@ from vit_jax.figures import style
 from vit_jax.files import make_folder
 from vit_jax.interpret import attention, gradcam, inputs
 from vit_jax.models import ResNet, ViT
-from vit_jax.runs.load import Run, load_classifier
+from vit_jax.runs.load import load_classifier
+from vit_jax.runs.run import Run
 
 TOP = 3
 # Images per forward pass. The attention weights of a ViT with 256 tokens and 7 blocks

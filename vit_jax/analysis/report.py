@@ -10,7 +10,7 @@ from vit_jax.analysis import page, report_figures
 from vit_jax.analysis.scored import Scored
 from vit_jax.metrics import classification
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 from vit_jax.training import curves as training_curves
 
 _OPTIONAL_FIGURES = {

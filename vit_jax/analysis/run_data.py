@@ -12,7 +12,7 @@ from vit_jax.config import apply_overrides
 from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 from vit_jax.training import scoring
 
 # Settings of a run that may differ when it is scored: where its data lie, and how they

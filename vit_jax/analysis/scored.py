@@ -10,7 +10,7 @@ from vit_jax.analysis import latency
 from vit_jax.data import Dataset
 from vit_jax.metrics import classification
 from vit_jax.parallel import mesh as meshes
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 from vit_jax.training import scoring
 
 # Number of images on which model and people differ most.

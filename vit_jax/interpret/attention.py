@@ -18,7 +18,7 @@ from jaxtyping import Array, Float, UInt8
 
 from vit_jax.errors import UserError
 from vit_jax.models import ViT
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 
 HEAD_FUSIONS = {"mean": np.mean, "max": np.max, "min": np.min}
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from vit_jax.errors import UserError
 from vit_jax.models import ResNet
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 
 
 def feature_maps(

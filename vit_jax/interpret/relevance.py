@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, UInt8
 
 from vit_jax.interpret.attention import Attention
 from vit_jax.models import ViT
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 
 
 def relevance_maps(

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from sklearn.decomposition import PCA
 
 from vit_jax.models import ViT
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 
 _MAX_FILTERS = 28
 

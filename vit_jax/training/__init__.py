@@ -1,8 +1,9 @@
 """Training: from a config to results.
 
 train.py            a whole run; loop.py: the training loop
-experiment.py       everything that a config describes; plan.py: its durations, in
-                    steps; summary.py: described in words
+experiment.py       everything that a config describes; resolve.py: what it leaves
+                    open; plan.py: its durations, in steps; memory.py: whether it fits;
+                    summary.py: described in words
 start.py            the state in which a run or a stage starts; linear_probe.py: a head
                     that is solved; results.py: the content of results.json
 steps.py            train_step and eval_step, pure functions; train_state.py: the state;

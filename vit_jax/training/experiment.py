@@ -13,15 +13,13 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, UInt32
 from ml_collections import ConfigDict
 
-from vit_jax import augment, data, models
-from vit_jax.config import set_value
+from vit_jax import augment, data
 from vit_jax.config.stages import stage_configs
-from vit_jax.errors import UserError, show
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
-from vit_jax.runs.load import Run
-from vit_jax.training import masked, optim, scoring, steps, train_state, trainable
+from vit_jax.runs.run import Run, build_model
+from vit_jax.training import masked, optim, resolve, scoring, steps, train_state
 from vit_jax.training.memory import eval_batch_size, require_memory_to_train
 from vit_jax.training.objectives import make_objective
 from vit_jax.training.plan import Plan, make_plan
@@ -89,77 +87,6 @@ class Experiment:
         )
 
 
-def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
-    """A copy in which every value that depends on machine, model or data is explicit.
-
-    Another machine, or a later version with other defaults, reads it the same way.
-    """
-    config = config.copy_and_resolve_references()
-    for name, value in models.model_settings(config.model).items():
-        set_value(config, f"model.{name}", value)
-    if config.model.dtype == "auto":
-        set_value(config, "model.dtype", backend.auto_dtype())
-    set_value(config, "data.name", data.dataset_name(config.data))
-    mean, std = data.normalization(config.data, train)
-    set_value(config, "data.mean", mean)
-    set_value(config, "data.std", std)
-    return config
-
-
-def _num_microbatches(
-    config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
-) -> int:
-    """The setting, or without BatchNorm the number that this machine is fastest with.
-
-    With BatchNorm a batch stays whole, because each part would be normalised by itself.
-    The number is not written into the config: a run may continue on another machine,
-    with another one.
-    """
-    asked = config.optim.num_microbatches
-    has_batch_norm = not isinstance(model, models.ViT) or model.stem_norm == "batch"
-    if asked > 1 or has_batch_norm:
-        return asked
-    macs = models.count_macs(model, image_shape)
-    return backend.num_microbatches(config.batch_size, macs)
-
-
-def _check_settings(
-    config: ConfigDict, splits: dict[str, data.Dataset], mesh: Mesh
-) -> None:
-    """Refuses settings of a stage that do not fit the devices, the data or each other.
-
-    Raises:
-      UserError: in a sentence.
-    """
-    num_parts = mesh.size * config.optim.num_microbatches
-    meshes.check_batch_size(config.batch_size, num_parts)
-    _check_selection(config, splits)
-    if config.objective == "masked_autoencoding":
-        masked.check_settings(config)
-    if config.time_budget and not config.num_steps:
-        raise UserError(
-            f"config.time_budget is {show(config.time_budget)}, which only `python -m "
-            "vit_jax.main` converts to a number of steps; set config.num_steps here."
-        )
-
-
-def _check_selection(config: ConfigDict, splits: dict[str, data.Dataset]) -> None:
-    """Refuses rules that need evaluations where no images are held out."""
-    if "val" in splits:
-        return
-    asked = {
-        "config.schedule.name=plateau": config.schedule.name == "plateau",
-        "config.early_stopping.patience": config.early_stopping.patience,
-        "config.early_stopping.target": config.early_stopping.target is not None,
-    }
-    for key, is_asked in asked.items():
-        if is_asked:
-            raise UserError(
-                f"{key} needs evaluations during training, but config.data.validation "
-                "is 0, so that no images are held out; hold some out or switch it off."
-            )
-
-
 def make_experiment(
     config: ConfigDict,
     splits: dict[str, data.Dataset],
@@ -180,23 +107,15 @@ def make_experiment(
     """
     train = splits["train"]
     teacher = teacher or load_teacher(config.distill)
-    run_config = pin_teacher(resolve_config(config, train), teacher, train)
+    run_config = pin_teacher(resolve.resolve_config(config, train), teacher, train)
     config = stage_configs(run_config)[stage]
-    image_shape, num_classes = input_shape(config, train), len(train.class_names)
     mesh = meshes.make_mesh(config.num_devices)
-    _check_settings(config, splits, mesh)
-    is_masked = config.objective == "masked_autoencoding"
-    how_scored = masked if is_masked else scoring
+    resolve.check_settings(config, splits, mesh)
     plan = make_plan(config, len(train.images), first_step)
-    model = models.make_model(
-        config.model,
-        num_classes=num_classes,
-        image_shape=image_shape,
-        dtype=config.model.dtype,
-        config_mae=config.mae if is_masked else None,
-    )
-    trained = _trained_names(config, model, image_shape)
-    num_microbatches = _num_microbatches(config, model, image_shape)
+    image_shape = augment.input_shape(train.images.shape[1:], config.data.resize)
+    model = build_model(config, image_shape, len(train.class_names))
+    trained = resolve.trained_names(config, model, image_shape)
+    num_microbatches = resolve.num_microbatches(config, model, image_shape)
     schedule = optim.make_schedule(
         config.schedule,
         peak=config.optim.learning_rate,
@@ -204,7 +123,6 @@ def make_experiment(
         steps_per_epoch=plan.steps_per_epoch,
     )
     optimizer = optim.make_optimizer(config.optim, schedule)
-    root_key = jax.random.key(config.seed)
     init_state = functools.partial(
         train_state.init_state,
         model=model,
@@ -213,6 +131,7 @@ def make_experiment(
         use_ema=config.optim.ema_decay > 0,
         trained=trained,
     )
+    root_key = jax.random.key(config.seed)
     require_memory_to_train(
         config,
         splits,
@@ -223,17 +142,19 @@ def make_experiment(
         root_key=root_key,
         num_microbatches=num_microbatches,
     )
+    class_weights = resolve.class_weights(config, train)
     train_step = functools.partial(
         steps.train_step,
-        objective=make_objective(config, model, teacher, _class_weights(config, train)),
+        objective=make_objective(config, model, teacher, class_weights),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
-        augment=make_augment(config, plan, num_classes, config.seed),
+        augment=make_augment(config, plan, len(train.class_names), config.seed),
         trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
         unroll=backend.unrolls_loops(),
     )
+    how_scored = masked if config.objective == "masked_autoencoding" else scoring
     return Experiment(
         config=run_config,
         stage_config=config,
@@ -265,47 +186,6 @@ def next_stage(experiment: Experiment, first_step: int) -> Experiment:
     )
     # The evaluation is the same in every stage, and compiled already.
     return dataclasses.replace(built, eval_step=experiment.eval_step)
-
-
-def input_shape(config: ConfigDict, train: data.Dataset) -> tuple[int, int, int]:
-    """[height, width, channels] of the images that the model sees."""
-    return augment.input_shape(train.images.shape[1:], config.data.resize)
-
-
-def _class_weights(config: ConfigDict, train: data.Dataset) -> tuple[float, ...] | None:
-    """n / (k n_c) of each of k classes with n_c of n images; None: all count alike.
-
-    Their mean over the images is 1, so that the learning rate keeps its meaning.
-    """
-    if config.optim.class_weights == "none":
-        return None
-    counts = np.maximum(train.count_classes(), 1)
-    return tuple((len(train) / (len(counts) * counts)).tolist())
-
-
-def _trained_names(
-    config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
-) -> frozenset[str] | None:
-    """The names of the parameters to train; None for all of them.
-
-    Raises:
-      UserError: config.optim.trainable names none, or there are no layers to decay the
-        learning rate by.
-    """
-    asked = config.optim
-    if asked.trainable == "all" and asked.layer_decay == 1:
-        return None
-    init = functools.partial(models.init_variables, model, image_shape=image_shape)
-    params = jax.eval_shape(init, jax.random.key(0))["params"]
-    names = trainable.trainable_names(params, "all")
-    if asked.layer_decay != 1 and not trainable.num_blocks(list(names)):
-        raise UserError(
-            f"config.optim.layer_decay is {asked.layer_decay:g}, but "
-            f"{config.model.name} has no blocks to decay the learning rate by; set it "
-            "to 1, or take a ViT."
-        )
-    trained = trainable.trainable_names(params, asked.trainable)
-    return None if trained == names else trained
 
 
 def make_augment(

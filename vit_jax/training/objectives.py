@@ -24,7 +24,7 @@ from jaxtyping import Array, Float, Int, Key
 from ml_collections import ConfigDict
 
 from vit_jax.models import MaskedAutoencoder, mae
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 from vit_jax.training.teacher import logits_of
 
 Metrics = dict[str, Float[Array, ""]]

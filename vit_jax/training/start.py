@@ -6,13 +6,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from vit_jax import models
+from vit_jax import augment, models
 from vit_jax.errors import UserError
 from vit_jax.pretrained import Report, Weights, load_pretrained, weights_from_params
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run, load_run
+from vit_jax.runs.load import load_run
+from vit_jax.runs.run import Run
 from vit_jax.training import rng
-from vit_jax.training.experiment import Experiment, input_shape
+from vit_jax.training.experiment import Experiment
 from vit_jax.training.train_state import TrainState
 
 
@@ -72,7 +73,8 @@ def pretrained_variables(
       UserError: the weights cannot be read, or do not fit the model.
     """
     asked, model = experiment.config.pretrained, experiment.model
-    image_shape = input_shape(experiment.config, experiment.splits["train"])
+    shape = experiment.splits["train"].images.shape[1:]
+    image_shape = augment.input_shape(shape, experiment.config.data.resize)
     key = rng.key_for(experiment.root_key, "init", 0)
     params, report = load_pretrained(
         asked.path if own is None else _weights_of(own),

@@ -1,9 +1,19 @@
-"""Summaries of a run and of its stages that are printed before they start."""
+"""Summaries of a run for the terminal: before it, before a stage, and at the end."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from ml_collections import ConfigDict
 
 from vit_jax import augment, models
+from vit_jax.metrics import classification
 from vit_jax.training.experiment import Experiment
+
+_SELECTED = {
+    "val": "selected on the images held out",
+    "test": "selected on the test split itself",
+    "nothing": "the last",
+}
 
 
 def summarize(experiment: Experiment, num_params: int) -> str:
@@ -75,4 +85,37 @@ def _describe_rates(config_optim: ConfigDict) -> str:
     return (
         f"muon, peak rate {config_optim.muon_learning_rate:g} for the blocks' matrices "
         f"and {rate} for the rest"
+    )
+
+
+def describe_results(results: Mapping[str, Any], workdir: str) -> str:
+    """The result of a run with its interval, and what to type next."""
+    test, command = results["test"], f"  python -m vit_jax.{{}} --workdir={workdir}"
+    commands = [
+        f"{command.format('evaluate')} --report",
+        command.format("explain"),
+        f"{command.format('predict')} photo.jpg",
+    ]
+    score = "accuracy not known"
+    if test["accuracy"] is not None:
+        low, high = classification.accuracy_interval(
+            test["accuracy"], test["num_examples"]
+        )
+        score = (
+            f"accuracy {test['accuracy']:.2%} (95% interval {low:.2%} to {high:.2%})"
+        )
+    elif "per_class" not in test:
+        score = f"reconstruction loss {test['loss']:.4f}"
+        commands = [
+            "  python -m vit_jax.main --config=CONFIG --workdir=DIR "
+            f"--config.pretrained.path={workdir}"
+        ]
+    return "\n".join(
+        (
+            f"test {score} on {test['num_examples']:,} images; checkpoint "
+            f"of step {results['best_step']:,}, {_SELECTED[results['selected_on']]}; "
+            f"{results['train_seconds']:.1f} s of training",
+            f"results are in {workdir}; what to type next:",
+            *commands,
+        )
     )

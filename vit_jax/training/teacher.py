@@ -20,7 +20,8 @@ from vit_jax.errors import UserError
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run, load_classifier
+from vit_jax.runs.load import load_classifier
+from vit_jax.runs.run import Run
 
 
 def load_teacher(config_distill: ConfigDict) -> Run | None:

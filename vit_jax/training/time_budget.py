@@ -22,7 +22,7 @@ from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import Experiment, make_experiment
 from vit_jax.training.progress import say

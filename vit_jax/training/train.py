@@ -14,7 +14,7 @@ from vit_jax.parallel import processes
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import Run
+from vit_jax.runs.run import Run
 from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import dispatch, linear_probe, masked, scoring, time_budget
 from vit_jax.training.clock import TrainClock

@@ -1,0 +1,51 @@
+"""What the machine and the data decide where a config leaves it open."""
+
+import pytest
+
+from vit_jax import data
+from vit_jax.config import load_config_file
+from vit_jax.errors import UserError
+from vit_jax.models import backend
+from vit_jax.training import resolve
+from vit_jax.training.experiment import make_experiment
+
+
+@pytest.fixture(scope="module")
+def splits(tiny_config):
+    return data.load(tiny_config().data)
+
+
+def test_batches_are_checked_against_devices_and_microbatches(tiny_config, splits):
+    with pytest.raises(UserError, match=r"batch_size is 16.*24"):
+        make_experiment(tiny_config(num_devices=3, optim__num_microbatches=8), splits)
+
+
+def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
+    tiny_config, splits, monkeypatch
+):
+    def microbatches(**settings):
+        built = make_experiment(tiny_config(**settings), splits)
+        assert built.config.optim.num_microbatches in (1, 8)  # The setting decides.
+        return built.num_microbatches
+
+    monkeypatch.setattr(backend, "num_microbatches", lambda size, macs: size // 16)
+    assert microbatches(batch_size=32) == 2
+    assert microbatches(batch_size=64) == 4
+    assert microbatches(batch_size=32, optim__num_microbatches=8) == 8
+    resnet = dict.fromkeys(("patch_size", "depth", "num_heads"), None)
+    resnet = {f"model__{key}": value for key, value in resnet.items()}
+    assert microbatches(batch_size=32, model__name="resnet18", **resnet) == 1
+
+
+def test_a_model_of_the_list_has_its_values_in_place_of_none():
+    lines = resolve.describe_settings(load_config_file("vit_cifar")).splitlines()
+    assert "model.norm_eps = 1e-06  (default None)" in lines
+
+
+def test_what_is_filled_in_is_explicit_and_stays(tiny_config, splits):
+    config = tiny_config(data__mean=None, data__std=None, model__dtype="auto")
+    resolved = resolve.resolve_config(config, splits["train"])
+    assert resolved.model.dtype == "float32" and config.model.dtype == "auto"
+    assert resolved.data.name == "digits" and len(resolved.data.mean) == 1
+    again = resolve.resolve_config(resolved, splits["train"])
+    assert again.to_json() == resolved.to_json()

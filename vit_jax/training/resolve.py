@@ -1,0 +1,139 @@
+"""What a config leaves open, from the data, the model and the machine, and checks.
+
+An experiment is built from what these functions return.
+"""
+
+import functools
+
+import jax
+import numpy as np
+from flax import linen as nn
+from jax.sharding import Mesh
+from ml_collections import ConfigDict
+
+from vit_jax import data, models
+from vit_jax.config import describe_fields, set_value
+from vit_jax.errors import UserError, show
+from vit_jax.models import backend
+from vit_jax.parallel import mesh as meshes
+from vit_jax.runs.user_code import add_user_code
+from vit_jax.training import masked, trainable
+
+
+def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
+    """A copy in which every value that depends on machine, model or data is explicit.
+
+    Another machine, or a later version with other defaults, reads it the same way.
+    """
+    config = config.copy_and_resolve_references()
+    for name, value in models.model_settings(config.model).items():
+        set_value(config, f"model.{name}", value)
+    if config.model.dtype == "auto":
+        set_value(config, "model.dtype", backend.auto_dtype())
+    set_value(config, "data.name", data.dataset_name(config.data))
+    mean, std = data.normalization(config.data, train)
+    set_value(config, "data.mean", mean)
+    set_value(config, "data.std", std)
+    return config
+
+
+def describe_settings(config: ConfigDict) -> str:
+    """All settings of a config, for a person, with its model's values for None.
+
+    Raises:
+      UserError: the model or its settings are unknown.
+    """
+    add_user_code(config.code)
+    config = config.copy_and_resolve_references()
+    config.model = models.model_settings(config.model)
+    return describe_fields(config)
+
+
+def num_microbatches(
+    config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
+) -> int:
+    """The setting, or without BatchNorm the number that this machine is fastest with.
+
+    With BatchNorm a batch stays whole, because each part would be normalised by itself.
+    The number is not written into the config: a run may continue on another machine,
+    with another one.
+    """
+    asked = config.optim.num_microbatches
+    has_batch_norm = not isinstance(model, models.ViT) or model.stem_norm == "batch"
+    if asked > 1 or has_batch_norm:
+        return asked
+    macs = models.count_macs(model, image_shape)
+    return backend.num_microbatches(config.batch_size, macs)
+
+
+def class_weights(config: ConfigDict, train: data.Dataset) -> tuple[float, ...] | None:
+    """n / (k n_c) of each of k classes with n_c of n images; None: all count alike.
+
+    Their mean over the images is 1, so that the learning rate keeps its meaning.
+    """
+    if config.optim.class_weights == "none":
+        return None
+    counts = np.maximum(train.count_classes(), 1)
+    return tuple((len(train) / (len(counts) * counts)).tolist())
+
+
+def trained_names(
+    config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
+) -> frozenset[str] | None:
+    """The names of the parameters to train; None for all of them.
+
+    Raises:
+      UserError: config.optim.trainable names none, or there are no layers to decay the
+        learning rate by.
+    """
+    asked = config.optim
+    if asked.trainable == "all" and asked.layer_decay == 1:
+        return None
+    init = functools.partial(models.init_variables, model, image_shape=image_shape)
+    params = jax.eval_shape(init, jax.random.key(0))["params"]
+    names = trainable.trainable_names(params, "all")
+    if asked.layer_decay != 1 and not trainable.num_blocks(list(names)):
+        raise UserError(
+            f"config.optim.layer_decay is {asked.layer_decay:g}, but "
+            f"{config.model.name} has no blocks to decay the learning rate by; set it "
+            "to 1, or take a ViT."
+        )
+    trained = trainable.trainable_names(params, asked.trainable)
+    return None if trained == names else trained
+
+
+def check_settings(
+    config: ConfigDict, splits: dict[str, data.Dataset], mesh: Mesh
+) -> None:
+    """Refuses settings of a stage that do not fit the devices, the data or each other.
+
+    Raises:
+      UserError: in a sentence.
+    """
+    num_parts = mesh.size * config.optim.num_microbatches
+    meshes.check_batch_size(config.batch_size, num_parts)
+    _check_selection(config, splits)
+    if config.objective == "masked_autoencoding":
+        masked.check_settings(config)
+    if config.time_budget and not config.num_steps:
+        raise UserError(
+            f"config.time_budget is {show(config.time_budget)}, which only `python -m "
+            "vit_jax.main` converts to a number of steps; set config.num_steps here."
+        )
+
+
+def _check_selection(config: ConfigDict, splits: dict[str, data.Dataset]) -> None:
+    """Refuses rules that need evaluations where no images are held out."""
+    if "val" in splits:
+        return
+    asked = {
+        "config.schedule.name=plateau": config.schedule.name == "plateau",
+        "config.early_stopping.patience": config.early_stopping.patience,
+        "config.early_stopping.target": config.early_stopping.target is not None,
+    }
+    for key, is_asked in asked.items():
+        if is_asked:
+            raise UserError(
+                f"{key} needs evaluations during training, but config.data.validation "
+                "is 0, so that no images are held out; hold some out or switch it off."
+            )
