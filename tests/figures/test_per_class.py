@@ -61,6 +61,20 @@ def test_precision_recall_f1_bars():
         )
 
 
+def test_grouped_bars_have_error_bars():
+    scores = np.array([[0.9, 0.5, np.nan]] * 3)
+    ends = np.array([[0.8, 0.95], [0.4, 0.6], [np.nan, np.nan]])
+    intervals = {"precision": ends, "recall": ends - 0.1, "f1": ends + 0.05}
+    axes = per_class.precision_recall_f1_bars(*scores, NAMES, intervals=intervals).axes[
+        0
+    ]
+    errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
+    drawn = [error.lines[2][0].get_segments() for error in errors]
+    for segments, low in zip(drawn, (80, 70, 85), strict=True):
+        assert segments[0][0, 1] == pytest.approx(low)
+    assert "95% intervals" in axes.figure.get_suptitle() + axes.get_title()
+
+
 def test_accuracies_have_error_bars():
     accuracy = np.array([0.9, 0.5, np.nan])
     intervals = np.array([[0.8, 0.95], [0.4, 0.6], [np.nan, np.nan]])

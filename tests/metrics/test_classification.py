@@ -79,7 +79,7 @@ def test_broken_logits_are_seen_and_never_right(broken):
     assert math.isnan(classification.cross_entropy(logits, LABELS))
     assert classification.predicted_classes(logits).tolist() == [-1, 1, 2, 1]
     assert confusions.confusion_matrix(logits, LABELS).sum() == 3
-    assert classification.per_class_accuracy(logits, LABELS)[0] == 0
+    assert classification.per_class(logits, LABELS).recall[0] == 0
     mistakes = classification.most_confident_mistakes(logits, LABELS, 9)
     assert sorted(mistakes) == [2, 3]
     summary = classification.summarize(logits, LABELS, ("a", "b", "c"))
@@ -109,7 +109,7 @@ def test_most_confident_mistakes():
 
 def test_a_class_without_examples_is_undefined_and_left_out_of_means():
     logits, labels = LOGITS[:3], LABELS[:3]  # no example of class 2
-    accuracy = classification.per_class_accuracy(logits, labels)
+    accuracy = classification.per_class(logits, labels).recall
     np.testing.assert_array_equal(accuracy, [1, 0.5, np.nan])
     scores = classification.per_class(logits, labels)
     assert scores.macro()["recall"] == 0.75
@@ -149,3 +149,33 @@ def test_unequal_classes_have_a_baseline_and_a_balanced_accuracy():
     assert scores["accuracy"] == pytest.approx(0.9)
     assert scores["balanced_accuracy"] == pytest.approx(0.75)
     assert scores["majority_class"] == {"name": "many", "accuracy": 0.8}
+
+
+def test_intervals_hold_the_true_scores_of_a_class_as_often_as_they_say():
+    """Of a confusion matrix whose scores are known, drawn many times."""
+    rng = np.random.default_rng(0)
+    joint = np.array([[0.30, 0.05, 0.02], [0.08, 0.25, 0.05], [0.02, 0.03, 0.20]])
+    true = {"precision": joint[0, 0] / joint[:, 0].sum()}
+    true["recall"] = joint[0, 0] / joint[0].sum()
+    true["f1"] = 2 / (1 / true["precision"] + 1 / true["recall"])
+    covered = dict.fromkeys(true, 0)
+    for _ in range(100):
+        cells = rng.choice(9, 200, p=joint.ravel())
+        logits = np.eye(3, dtype=np.float32)[cells % 3]
+        intervals = classification.per_class(logits, cells // 3).intervals()
+        for name, value in true.items():
+            low, high = intervals[name][0]
+            covered[name] += low <= value <= high
+    for name, count in covered.items():
+        assert 0.9 <= count / 100 < 1, name
+
+
+def test_a_class_without_examples_has_no_interval():
+    scores = classification.per_class(
+        np.eye(3, dtype=np.float32)[[0, 0]], np.array([0, 1])
+    )
+    for name, ends in scores.intervals().items():
+        assert np.isnan(ends[2]).all(), name
+        assert (ends[0] >= 0).all() and (ends[0] <= 1).all(), name
+    # Nothing is predicted as the second class.
+    assert np.isnan(scores.intervals()["precision"][1]).all()

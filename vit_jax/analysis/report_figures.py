@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Int64
 from matplotlib.figure import Figure
 from scipy.special import softmax
 
@@ -34,6 +34,7 @@ def draw_figures(
     logits, labels = scored.logits, scored.dataset.labels
     names = scored.dataset.class_names
     quality = classification.per_class(logits, labels)
+    intervals = quality.intervals()
     matrix = confusions.confusion_matrix(logits, labels)
     right, wrong = calibration.mean_confidence_by_class(logits, labels)
     figures = {
@@ -43,11 +44,11 @@ def draw_figures(
         "per_class_accuracy": per_class.accuracy_bars(
             quality.recall,
             names,
-            intervals=_recall_intervals(quality),
+            intervals=intervals["recall"],
             title=f"Accuracy by class, 95% intervals ({name})",
         ),
         "precision_recall_f1": per_class.precision_recall_f1_bars(
-            quality.precision, quality.recall, quality.f1, names
+            quality.precision, quality.recall, quality.f1, names, intervals=intervals
         ),
         "confidence_by_class": per_class.grouped_bars(
             {"right answers": right, "wrong answers": wrong},
@@ -73,19 +74,6 @@ def draw_figures(
     if one_way:
         figures["top_confusions"] = confusion.top_confusions(one_way, both_ways, names)
     return figures | draw_samples(scored)
-
-
-def _recall_intervals(quality: classification.PerClass) -> Float[np.ndarray, "k 2"]:
-    return np.array(
-        [
-            classification.accuracy_interval(recall, count)
-            if count
-            else (math.nan, math.nan)
-            for recall, count in zip(
-                quality.recall, quality.support.tolist(), strict=True
-            )
-        ]
-    )
 
 
 def draw_reliability(scored: Scored, found: Mapping[str, Any], name: str) -> Figure:
@@ -186,14 +174,17 @@ def _draw(rng: np.random.Generator, indices: np.ndarray) -> np.ndarray:
 def draw_subset_test(test: Scored, subset: Scored) -> dict[str, Figure]:
     """Accuracy by class on both test sets, and the confusion matrix of the subset."""
     names = test.dataset.class_names
-    accuracy = {
-        name: classification.per_class_accuracy(one.logits, one.dataset.labels)
+    quality = {
+        name: classification.per_class(one.logits, one.dataset.labels)
         for name, one in (("test", test), ("subset_test", subset))
     }
     matrix = confusions.confusion_matrix(subset.logits, subset.dataset.labels)
     return {
         "accuracy_on_both_test_sets": per_class.grouped_bars(
-            accuracy, names, title="Accuracy by class on both test sets"
+            {name: one.recall for name, one in quality.items()},
+            names,
+            intervals=[one.intervals()["recall"] for one in quality.values()],
+            title="Accuracy by class on both test sets, 95% intervals",
         ),
         "subset_test_confusion_matrix": confusion.confusion_matrix(
             matrix, names, title="Confusion matrix (subset_test)"

@@ -72,12 +72,19 @@ def precision_recall_f1_bars(
     recall: Float[np.ndarray, " k"],
     f1: Float[np.ndarray, " k"],
     class_names: Sequence[str],
+    *,
+    intervals: Mapping[str, Float[np.ndarray, "k 2"]] | None = None,
 ) -> Figure:
-    """Three bars for each class; none for NaN."""
+    """Three bars for each class; none for NaN.
+
+    `intervals` has the ends of the 95% intervals of "precision", "recall" and "f1".
+    """
+    title = "Precision, recall and F1 by class"
     return grouped_bars(
         {"precision": precision, "recall": recall, "F1": f1},
         class_names,
-        title="Precision, recall and F1 by class",
+        intervals=list(intervals.values()) if intervals else None,
+        title=title + ", 95% intervals" if intervals else title,
         unit="score (%)",
     )
 
@@ -88,8 +95,12 @@ def grouped_bars(
     *,
     title: str,
     unit: str = "accuracy (%)",
+    intervals: Sequence[Float[np.ndarray, "k 2"]] | None = None,
 ) -> Figure:
-    """Up to three bars for each class, such as the accuracy on two splits."""
+    """Up to three bars for each class, such as the accuracy on two splits.
+
+    `intervals` are the ends of each group's 95% intervals, drawn as error bars.
+    """
     figure, axes = _bar_axes(class_names, title, unit)
     width = 0.8 / len(groups)
     for index, (name, values) in enumerate(groups.items()):
@@ -103,7 +114,12 @@ def grouped_bars(
             edgecolor="white",
             label=name,
         )
-        if len(class_names) <= 10 and len(groups) == 2:
+        if intervals is not None:
+            ends = np.abs(100 * intervals[index] - 100 * values[:, None]).T
+            axes.errorbar(
+                places, 100 * values, ends, fmt="none", color="0.2", linewidth=1
+            )
+        elif len(class_names) <= 10 and len(groups) == 2:
             axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
     _legend_above(axes)
     return figure

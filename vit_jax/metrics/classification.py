@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.stats
 import sklearn.metrics
-from jaxtyping import Float, Int, Int64
+from jaxtyping import Float, Int, Int64, Shaped
 from scipy.special import log_softmax, softmax
 
 
@@ -98,12 +98,35 @@ class PerClass:
     """Scores of each class; NaN if the split has no example of the class.
 
     A class that is never predicted has precision 0.
+
+    Attributes:
+      support: number of examples of each class.
+      predicted: number of examples that are predicted as each class.
     """
 
     precision: Float[np.ndarray, " k"]
     recall: Float[np.ndarray, " k"]
     f1: Float[np.ndarray, " k"]
     support: Int[np.ndarray, " k"]
+    predicted: Int[np.ndarray, " k"]
+
+    def intervals(self) -> dict[str, Float[np.ndarray, "k 2"]]:
+        """Ends of the 95% intervals of "precision", "recall" and "f1"; else NaN.
+
+        Precision and recall are fractions, of the predictions and of the examples of a
+        class. F1 = 2 J / (1 + J) grows with Jaccard's index J, which is a fraction of
+        the examples that are of the class or are predicted so, and has its interval.
+        """
+        jaccard = self.f1 / (2 - self.f1)
+        found = self.recall * self.support  # Examples predicted rightly.
+        with np.errstate(invalid="ignore"):
+            union = self.support + self.predicted - found
+        of_jaccard = _intervals(jaccard, union)
+        return {
+            "precision": _intervals(self.precision, self.predicted),
+            "recall": _intervals(self.recall, self.support),
+            "f1": 2 * of_jaccard / (1 + of_jaccard),
+        }
 
     def macro(self) -> dict[str, float]:
         """Unweighted means over the classes that have examples."""
@@ -121,17 +144,26 @@ def per_class(
     support = np.bincount(labels, minlength=num_classes)
     present = np.flatnonzero(support)
     scores = np.full((3, num_classes), np.nan)
+    predicted = predicted_classes(logits)
     scores[:, present] = sklearn.metrics.precision_recall_fscore_support(
-        labels, predicted_classes(logits), labels=present, zero_division=0
+        labels, predicted, labels=present, zero_division=0
     )[:3]
-    return PerClass(*scores, support)
+    counts = np.bincount(predicted[predicted >= 0], minlength=num_classes)
+    return PerClass(*scores, support, counts)
 
 
-def per_class_accuracy(
-    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
-) -> Float[np.ndarray, " k"]:
-    """Fraction of each class's examples predicted correctly, its recall; else NaN."""
-    return per_class(logits, labels).recall
+def _intervals(
+    fractions: Float[np.ndarray, " k"], counts: Shaped[np.ndarray, " k"]
+) -> Float[np.ndarray, "k 2"]:
+    """`accuracy_interval` of each fraction; NaN for NaN or of nothing."""
+    return np.array(
+        [
+            accuracy_interval(fraction, round(count))
+            if count > 0 and not np.isnan(fraction)
+            else (math.nan, math.nan)
+            for fraction, count in zip(fractions.tolist(), counts.tolist(), strict=True)
+        ]
+    )
 
 
 def worst_class(values: Float[np.ndarray, " k"]) -> int:
