@@ -132,11 +132,13 @@ def write_tables(
     lines = [make_line(jobs, job, *place) for job, place in arms.items()]
     done = [line for line in lines if "test_accuracy" in line]
     tests = compare_with_scratch(jobs, arms)
-    seconds = {
-        arm: jobs.folder(job).read("results")["train_seconds"]
+    trained = {
+        arm: describe_run(jobs, job)
         for arm, job in helpers.items()
         if jobs.is_finished(job)
     }
+    on_cpu = all(line["cpu_seconds"] for line in (*done, *trained.values()))
+    clock, unit = ("cpu_seconds", "CPU minutes") if on_cpu else ("train_seconds", "min")
     cells = []
     for arm in ARMS:
         own = [line for line in done if line["arm"] == arm]
@@ -147,30 +149,31 @@ def write_tables(
                 show_mean_std(line["test_accuracy"] for line in own),
                 show_mean_std(line["subset_test_accuracy"] for line in own),
                 p_values or "–",
-                show_mean_std((line["train_seconds"] for line in own), 1, ".0f"),
-                f"{seconds[arm]:.0f}" if arm in seconds else "–",
+                show_mean_std((line[clock] for line in own), 1 / 60, ".1f"),
+                f"{trained[arm][clock] / 60:.1f}" if arm in trained else "–",
             ]
         )
     head = ["arm", "test accuracy (%)", "subset test (%)", "p against scratch"]
-    head += ["training (s)", "its helper's training (s)"]
+    head += [f"training ({unit})", f"its helper's training ({unit})"]
     text = f"# Few images\n\n{len(done)} of {len(lines)} runs.\n\n"
     write_file(jobs.out / "table.md", text + markdown_table(head, cells) + "\n")
-    content = {"runs": lines, "tests": tests, "helper_seconds": seconds}
+    content = {"runs": lines, "tests": tests, "helpers": trained}
     write_file(jobs.out / "results.json", json.dumps(content, indent=1) + "\n")
-    curves = _curves(jobs, arms)
-    if curves:
-        style.save(compare.accuracy_over_time(curves), jobs.out / "accuracy.png")
+    if curves := _curves(jobs, arms, "cpu_seconds" if on_cpu else "seconds"):
+        figure = compare.accuracy_over_time(curves, unit)
+        style.save(figure, jobs.out / "accuracy.png")
 
 
 def _curves(
-    jobs: Jobs, arms: Mapping[Job, tuple[str, int]]
+    jobs: Jobs, arms: Mapping[Job, tuple[str, int]], clock: str
 ) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
+    """For each arm, (minutes, validation accuracy) of each finished run."""
     curves: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for job, (arm, _) in arms.items():
         if jobs.is_finished(job):
             records = jobs.folder(job).read_metrics()
             points = [
-                (r["seconds"], r["accuracy"]) for r in records if r["split"] == "val"
+                (r[clock] / 60, r["accuracy"]) for r in records if r["split"] == "val"
             ]
             x, y = np.array(points, float).reshape(-1, 2).T
             curves.setdefault(arm, []).append((x, y))

@@ -1,0 +1,41 @@
+"""The study of transfers: its runs, and its table."""
+
+import argparse
+import json
+
+from experiments import transfer
+from experiments.launching.jobs import Jobs
+from experiments.launching.options import add_arguments
+
+
+def test_each_arm_starts_from_its_helper(tmp_path, capsys):
+    out = str(tmp_path / "out")
+    arguments = ["--dry_run", "--seeds=2", f"--out={out}", f"--data={tmp_path}/a"]
+    arguments.append(f"--data100={tmp_path}/b")
+    assert transfer.main(arguments) == 0
+    commands = capsys.readouterr().out.splitlines()
+    assert len(commands) == len(transfer.HELPERS) + 2 * len(transfer.ARMS)
+    starts = {
+        "cifar100": f"--config.pretrained.path={out}/runs/pretrain",
+        "masked": f"--config.pretrained.path={out}/runs/mae",
+        "distilled": f"--config.distill.teacher={out}/runs/teacher",
+    }
+    for command in commands:
+        name = command.rpartition("/")[2]
+        arm = name.partition("-s")[0]
+        assert (f"data.dir={tmp_path}/b" in command) == (name == "pretrain")
+        for other, start in starts.items():
+            assert (start in command) == (arm == other)
+        if "-s" in name:
+            assert f"--config.seed={name[-1]} " in command
+
+
+def test_the_table_says_how_much_is_done(tmp_path):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, out=str(tmp_path))
+    parser.add_argument("--data100")
+    jobs = Jobs(tmp_path, parallel=1)
+    helpers, arms = transfer.make_jobs(jobs, parser.parse_args(["--seeds=1"]), {})
+    transfer.write_tables(jobs, helpers, arms)
+    assert "0 of 4 runs" in (tmp_path / "table.md").read_text()
+    assert json.loads((tmp_path / "results.json").read_text())["tests"] == {}
