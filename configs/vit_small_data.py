@@ -41,7 +41,7 @@ def get_config(variant: str = "scratch") -> ConfigDict:
 
 def _base() -> ConfigDict:
     config = default_config()
-    config.num_epochs = 20
+    config.num_epochs = 12
     config.batch_size = 128
     config.eval_every = "2 epochs"
     config.checkpoint_every = "4 epochs"
@@ -78,7 +78,7 @@ def _finetune() -> ConfigDict:
     config = _on_subset()
     config.stages = (
         {"num_epochs": 2, "optim.trainable": "head"},
-        {"num_epochs": 18, "optim.layer_decay": 0.8},
+        {"num_epochs": 10, "optim.layer_decay": 0.8},
     )
     return config
 
