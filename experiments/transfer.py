@@ -197,14 +197,15 @@ def main(arguments: Sequence[str]) -> int:
         for job in (*helpers.values(), *arms):
             print(shlex.join(jobs.command(job)))
         return 0
-    # The arms need what the helpers have learned.
     left = jobs.launch([*helpers.values()], deadline=deadline, retry=options.retry)
-    ready = {
-        job: place
-        for job, place in arms.items()
-        if place[0] not in helpers or jobs.is_finished(helpers[place[0]])
-    }
-    left += jobs.launch([*ready], deadline=deadline, retry=options.retry)
+    # The arms need what the helpers have learned. Where helpers are left, a signal or
+    # the time limit has ended this command.
+    ready = [
+        job
+        for job, (arm, _) in arms.items()
+        if not left and (arm not in helpers or jobs.is_finished(helpers[arm]))
+    ]
+    left += jobs.launch(ready, deadline=deadline, retry=options.retry) if ready else []
     left += [job for job in arms if job not in ready]
     write_tables(jobs, helpers, arms)
     say(f"{jobs.out / 'table.md'} and {jobs.pack('transfer')}")

@@ -2,6 +2,11 @@
 
 import argparse
 import json
+import subprocess
+import sys
+import time
+
+import pytest
 
 from experiments import transfer
 from experiments.launching.jobs import Jobs
@@ -39,3 +44,18 @@ def test_the_table_says_how_much_is_done(tmp_path):
     transfer.write_tables(jobs, helpers, arms)
     assert "0 of 4 runs" in (tmp_path / "table.md").read_text()
     assert json.loads((tmp_path / "results.json").read_text())["tests"] == {}
+
+
+@pytest.mark.slow
+def test_a_signal_ends_the_command_and_not_one_run(cifar10_dir, cifar100_dir, tmp_path):
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "experiments.transfer", "--small", "--seeds=1"]
+    data = [f"--data={cifar10_dir}", f"--data100={cifar100_dir}"]
+    process = subprocess.Popen([*command, *data, f"--out={out}"])
+    while not (out / "runs" / "pretrain" / "metrics.jsonl").exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.terminate()
+    assert process.wait(60) == 75
+    assert not list(out.glob("runs/*-s0"))
+    assert "0 of 4 runs" in (out / "table.md").read_text()
