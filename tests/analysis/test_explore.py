@@ -40,6 +40,7 @@ def test_duplicates_are_counted_across_splits():
     assert list(figures) == ["duplicates_test_train"]
 
 
+@pytest.mark.slow
 def test_distances_are_measured_in_the_plane_that_is_drawn():
     # The two classes lie far apart, and t-SNE moves them closer to each other.
     values = (

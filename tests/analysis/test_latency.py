@@ -48,6 +48,7 @@ def test_a_figure_that_spreads_too_far_is_not_stated():
     assert last.endswith("other programs used 1.2 of 2 CPU cores meanwhile")
 
 
+@pytest.mark.slow
 def test_the_load_of_other_programs_is_measured(tiny_run):
     run = load_run(tiny_run[0])
     images = data.load(run.config.data)["test"]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.analysis.made import BOTH_TEST_SETS, FIGURES, Page, all_scores, make_scored
+from tests.rows import slow
 from vit_jax.analysis import page, report, report_figures
 from vit_jax.analysis.scores_text import to_text
 from vit_jax.evaluate import main
@@ -126,8 +127,8 @@ def test_the_command_draws_galleries(trained, capsys):
 @pytest.mark.parametrize(
     "wrong, missing",
     [
-        ([], {"misclassified", "confident_mistakes", "top_confusions", "roc"}),
-        (range(30), set()),
+        slow([], {"misclassified", "confident_mistakes", "top_confusions", "roc"}),
+        slow(range(30), set()),
         # The confident mistakes are all of them, and one image is an accident.
         ([3], {"misclassified", "top_confusions"}),
     ],

@@ -62,6 +62,7 @@ def test_place_is_uniform_where_the_rectangle_fits(zeros):
         assert stats.kstest(place, "uniform").pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_probability_and_never_as_high_or_wide_as_the_image():
     _, masks = erased(prob=0.25, fill=0.0, size=6)
     count = int(masks.any((1, 2)).sum())
@@ -77,6 +78,7 @@ def test_noise_is_standard_normal_for_each_value():
     assert abs(np.corrcoef(images[masks].T)[0, 1]) < 0.01
 
 
+@pytest.mark.slow
 def test_fill_area_and_ratio_are_free_to_choose():
     images, masks = erased(
         prob=1.0, fill=-2.5, area=(0.25, 0.25), ratio=(1.0, 1.0), count=50

@@ -74,6 +74,7 @@ def test_resized_crop_of_the_whole_changes_nothing():
     np.testing.assert_array_equal(found, image)
 
 
+@pytest.mark.slow
 def test_resized_crop_draws_areas_ratios_and_places():
     """Linear ramps show the size of a crop by their slope, and its place."""
     y, x = np.indices((64, 64))

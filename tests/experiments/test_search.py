@@ -163,6 +163,7 @@ def test_one_length_for_all(tmp_path, capsys):
     assert all("--config.num_epochs=3.0" in command for command in commands)
 
 
+@pytest.mark.slow
 def test_dry_final_shows_final_runs(tmp_path, capsys):
     out = tmp_path / "a folder"
     run_search(out, "--study=flagship", "--final", "--seeds=2", "--dry_run")

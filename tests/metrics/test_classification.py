@@ -131,6 +131,7 @@ def test_summary_is_strict_json_and_complete():
     assert least["accuracy"] == recalls[least["name"]] == min(recalls.values())
 
 
+@pytest.mark.slow
 def test_metrics_never_import_jax():
     code = (
         "import pkgutil, importlib, sys, vit_jax.metrics as m\n"

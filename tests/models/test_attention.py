@@ -76,6 +76,7 @@ def test_what_only_plain_attention_has_is_refused(setting):
 TOKENS = jax.random.normal(jax.random.key(3), (2, 6, 8)) * 20
 
 
+@pytest.mark.slow
 def test_local_attention_masks_itself_and_learns_a_temperature():
     params, weights = attention_with(TOKENS, local_attention=True)
     np.testing.assert_allclose(params["inverse_temperature"], [4**-0.5] * 2)
@@ -138,6 +139,7 @@ def test_mimetic_products():
                 assert 1 / num_heads < fraction < 1
 
 
+@pytest.mark.slow
 def test_mimetic_init_is_the_layers_own():
     params, _ = attention_with(TOKENS, mimetic_init=True)
     plain, _ = attention_with(TOKENS)

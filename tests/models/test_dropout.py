@@ -87,6 +87,7 @@ def test_stochastic_depth_drops_whole_examples(dropouts):
                 assert dropped.all() or not dropped.any()
 
 
+@pytest.mark.slow
 def test_mask_elements_are_independent_and_of_16_bits():
     """Elements of one 32-bit number are independent, also at rates near 0 and 1."""
     key = jax.random.key(5)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
+from tests.rows import slow
 from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.models import mae
@@ -73,7 +74,7 @@ def test_the_encoder_has_the_names_and_shapes_of_the_vit(changes):
 @pytest.mark.parametrize(
     ("stem", "pooling"),
     [("conv", "mean"), *(
-        pytest.param(*case, marks=pytest.mark.slow)
+        slow(*case)
         for case in (("conv", "cls"), ("patch", "mean"), ("shifted", "cls"))
     )],
 )  # fmt: skip

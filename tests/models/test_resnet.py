@@ -137,6 +137,7 @@ def test_sown_feature_maps():
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_initial_values():
     model = ResNet(num_classes=10, stage_sizes=(1,), width=32)
     variables = init_variables(model, jax.random.key(0), (8, 8, 3))

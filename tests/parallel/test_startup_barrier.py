@@ -5,6 +5,8 @@ import socket
 import threading
 import time
 
+import pytest
+
 from tests.parallel.running import free_port
 from vit_jax.errors import UserError
 from vit_jax.parallel.startup_barrier import startup_barrier
@@ -33,6 +35,7 @@ def call(address, ids, *, num_processes=3, timeout_seconds=1.0):
     return messages
 
 
+@pytest.mark.slow
 def test_the_startup_barrier_names_who_is_missing():
     address = f"127.0.0.1:{free_port()}"
     assert call(address, [2, 0, 1], timeout_seconds=20.0) == [None] * 3

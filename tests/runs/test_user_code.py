@@ -39,6 +39,7 @@ def my_code(tmp_path, monkeypatch):
     return file
 
 
+@pytest.mark.slow
 def test_the_file_of_the_docs_adds_to_all_tables(my_code):
     config = load_config_file(str(my_code))
     with pytest.raises(UserError, match="no data source 'stripes'"):

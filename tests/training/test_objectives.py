@@ -191,6 +191,7 @@ def test_class_weights_by_hand():
     assert same["accuracy"] == metrics["accuracy"]
 
 
+@pytest.mark.slow
 def test_balanced_classes_pull_equally(tiny_config):
     """Of 3 to 1 images, the gradient of a head that knows nothing favours no class."""
     labels = np.array([0, 0, 0, 1] * 8, np.int32)

@@ -9,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 
+from tests.rows import slow
 from vit_jax import models
 from vit_jax.config import make_config
 from vit_jax.errors import UserError
@@ -128,7 +129,7 @@ def updates_for(params, grads, **settings):
 
 
 @pytest.mark.parametrize("name", ["adamw", "sgd", "muon"])
-@pytest.mark.parametrize("decay_all", [False, True])
+@pytest.mark.parametrize("decay_all", [False, slow(True)])
 def test_decay_reaches_whom_it_should(vit_params, name, decay_all):
     """Without gradients only the decay changes a parameter."""
     ones = jax.tree.map(jnp.ones_like, vit_params)

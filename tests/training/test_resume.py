@@ -170,6 +170,7 @@ def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
         assert words in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_run_from_before_a_setting_existed_goes_on(tiny_config, tiny_run, tmp_path):
     workdir = shutil.copytree(tiny_run[0], tmp_path / "copy")
     stored = json.loads((workdir / "config.json").read_text())

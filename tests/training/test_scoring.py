@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from tests.analysis.made import all_scores, make_scored
+from tests.rows import slow
 from vit_jax import data
 from vit_jax.analysis import report_figures
 from vit_jax.parallel import mesh as meshes
@@ -45,7 +46,7 @@ def vars_of(scored):
     return scored.logits, scored.dataset
 
 
-@pytest.mark.parametrize("batch_size", [1, 7, 100, 359, 500])
+@pytest.mark.parametrize("batch_size", [*map(slow, (1, 7, 359, 500)), 100])
 def test_every_example_is_scored_exactly_once(tiny_run, batch_size):
     run = load_run(tiny_run[0])
     images = data.load(run.config.data)["test"].images

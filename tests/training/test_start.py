@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+from tests.rows import slow
 from vit_jax import pretrained
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
@@ -84,10 +85,10 @@ def test_weights_of_timms_names_go_out_and_in(tiny_config, tiny_run, tmp_path):
     ("changes", "words"),
     [
         ({"model__width": 32}, "does not fit the model"),
-        ({"model__name": "resnet18", "model__width": None, "model__depth": None,
+        slow({"model__name": "resnet18", "model__width": None, "model__depth": None,
           "model__num_heads": None, "model__patch_size": None}, "does not fit"),
         ({"pretrained__path": "nowhere.pth"}, "cannot be read"),
-        ({"pretrained__allow": ("[",)}, "regular expression"),
+        slow({"pretrained__allow": ("[",)}, "regular expression"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_before_training(

@@ -77,6 +77,7 @@ def test_a_single_cpu_takes_gradients_by_chunks(monkeypatch):
     assert count_convolutions() == before + 2 * 6 + 1
 
 
+@pytest.mark.slow
 def test_a_single_cpu_computes_wide_layers_by_winograd(monkeypatch):
     model = ResNet(num_classes=5, stage_sizes=(1,), width=128)
     images = jnp.zeros((2, 8, 8, 3))
