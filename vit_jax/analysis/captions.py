@@ -18,7 +18,7 @@ CAPTIONS = {
     "per_class_accuracy": ("Bars whose intervals overlap widely may well be equal."),
     "precision_recall_f1": (
         "Precision: how many predictions of a class are right. Recall: how many of "
-        "its images are found. F1 is between them."
+        "its images are found. F1 is between them. The error bars are 95% intervals."
     ),
     "confident_mistakes": (
         "The mistakes that the model is surest of. Look for wrong labels, for two "
