@@ -6,11 +6,13 @@
     python -m experiments.benchmark --attention
     python -m experiments.benchmark --augmentations
     python -m experiments.benchmark --startup
+    python -m experiments.benchmark --soak
 
 The first two time whole train steps, each model in a process of its own, so that its
 memory is its own. --attention times one layer of self-attention by each of its
 implementations, --augmentations each augmentation, --startup the time from the command
-of a training to its first step. The command prints a table; --out writes one JSON file
+of a training to its first step, and --soak reads what a long training holds over time:
+memory, threads and open files. The command prints a table; --out writes one JSON file
 for each model, or one for each of the other measurements. --against=torch needs PyTorch
 (`pip install -e '.[benchmark]'`).
 
@@ -31,6 +33,7 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 from experiments.benchmarking import (
     attention,
     augmentations,
+    soak,
     startup,
     timing,
     train_step,
@@ -62,6 +65,9 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--augmentations", action="store_true", help="each alone")
     parser.add_argument(
         "--startup", action="store_true", help="from the command to the first step"
+    )
+    parser.add_argument(
+        "--soak", action="store_true", help="20,000 steps, and what they hold"
     )
     parser.add_argument("--result_file", help=argparse.SUPPRESS)
     return parser.parse_known_args()
@@ -109,6 +115,7 @@ def main() -> int:
         "attention": attention.measure,
         "augmentations": augmentations.measure,
         "startup": lambda *_: startup.measure(options.repeats),
+        "soak": lambda *_: soak.measure(overrides),
     }
     asked = [name for name in parts if getattr(options, name)]
     for name in asked:

@@ -10,12 +10,14 @@ are trained by the config's own train step under `vmap`. Each member has its own
 parameters, random numbers and learning rate, and is, up to rounding, the run that
 `vit_jax.main` would train with that seed and rate. (Muon's learning rate keeps its
 ratio to the other one.) Every member trains to the end and is scored on the images held
-out; the test split is not used.
+out; the test split is not used. The same command goes on after the last evaluation of
+a sweep that was interrupted, whose states are beside FILE.json in FILE.states.
 
 With --shared_order all members see the batches of the first seed, which saves the
 memory of a batch of images for each other member; each augments the images by itself.
 """
 
+import argparse
 import dataclasses
 import json
 import math
@@ -26,61 +28,66 @@ from typing import Any
 
 import jax
 import numpy as np
+from ml_collections import ConfigDict
 
 from experiments.launching.options import data_settings
 from experiments.launching.summary import show_mean_std
+from experiments.sweeping import saved
 from experiments.sweeping.members import Member, Sweep, check_sweep
+from experiments.sweeping.saved import Done
 from vit_jax import data
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.config import apply_overrides, load_config_file, set_value
 from vit_jax.errors import UserError
-from vit_jax.files import write_file
+from vit_jax.files import make_folder, write_file
 from vit_jax.models import backend
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
+from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.training.progress import say
-
-# Evaluations of each member.
-History = list[list[dict[str, float]]]
 
 
 def run_sweep(
     sweep: Sweep,
     *,
     steps_per_dispatch: int,
-    keep: Callable[[History, float], None] = lambda history, seconds: None,
-) -> tuple[History, float]:
-    """(evaluations of each member, seconds of training without compilation).
+    done: Done | None = None,
+    keep: Callable[[Done], None] = lambda done: None,
+) -> Done:
+    """Trains and scores to the end.
 
-    `keep` gets the same after each evaluation, and before an error.
+    Args:
+      steps_per_dispatch: at most, on the way from one evaluation to the next.
+      done: what `sweep.states` have behind them; it is changed.
+      keep: gets it after each evaluation, and before an error.
 
     Raises:
       UserError: no member has a finite loss any more.
     """
     plan = sweep.experiment.plan
-    history: History = [[] for _ in sweep.members]
-    step, seconds, lengths = 0, 0.0, set()
-    while step < plan.total_steps:
-        until_eval = plan.eval_every - step % plan.eval_every
-        length = min(steps_per_dispatch, until_eval, plan.total_steps - step)
+    done = done or Done([[] for _ in sweep.members])
+    lengths = set()
+    while done.step < plan.total_steps:
+        until_eval = plan.eval_every - done.step % plan.eval_every
+        length = min(steps_per_dispatch, until_eval, plan.total_steps - done.step)
         start = time.monotonic()
-        metrics = sweep.train(step, step + length)
+        metrics = sweep.train(done.step, done.step + length)
         # The first dispatch of each length compiles.
-        seconds += time.monotonic() - start if length in lengths else 0.0
+        done.seconds += time.monotonic() - start if length in lengths else 0.0
         lengths.add(length)
-        step += length
+        done.step += length
         if not np.isfinite(metrics["loss"]).any():
-            keep(history, seconds)
+            keep(done)
             raise UserError(
-                f"The training loss of every member is not finite at step {step}; give "
-                "lower --learning_rates."
+                "The training loss of every member is not finite at step "
+                f"{done.step}; give lower --learning_rates."
             )
-        if step % plan.eval_every == 0 or step == plan.total_steps:
-            for records, scores in zip(history, sweep.score(), strict=True):
-                records.append({"step": step, **scores})
-            keep(history, seconds)
-            best = max(h[-1]["accuracy"] for h in history)
-            say(f"step {step}/{plan.total_steps}: best val accuracy {best:.2%}")
-    return history, seconds
+        if done.step % plan.eval_every == 0 or done.step == plan.total_steps:
+            for records, scores in zip(done.history, sweep.score(), strict=True):
+                records.append({"step": done.step, **scores})
+            keep(done)
+            best = max(h[-1]["accuracy"] for h in done.history)
+            say(f"step {done.step}/{plan.total_steps}: best val accuracy {best:.2%}")
+    return done
 
 
 def describe(
@@ -104,6 +111,26 @@ def describe(
         )
     head = ["learning rate", "hold-out accuracy (%)", "best on the way", "loss"]
     return markdown_table([*head, "diverged"], rows)
+
+
+def write_result(
+    options: argparse.Namespace, config: ConfigDict, sweep: Sweep, done: Done
+) -> None:
+    """The file --out: settings, machine, members and their evaluations so far."""
+    content = {
+        "config": options.config,
+        "settings": config.to_dict(),
+        "device": jax.devices()[0].device_kind,
+        "jax": jax.__version__,
+        "shared_order": options.shared_order,
+        "steps": sweep.experiment.plan.total_steps,
+        "train_seconds_without_first_dispatches": done.seconds,
+        "members": [
+            {**dataclasses.asdict(member), "evaluations": records}
+            for member, records in zip(sweep.members, done.history, strict=True)
+        ],
+    }
+    write_file(options.out, json.dumps(content, indent=1) + "\n")
 
 
 def _numbers(text: str, kind: Callable) -> list[Any]:
@@ -141,27 +168,21 @@ def main(arguments: Sequence[str]) -> None:
     splits = data.load(config.data)
     sweep = Sweep(config, splits, members, shared_order=options.shared_order)
     size = options.steps_per_dispatch or min(20, backend.max_steps_per_dispatch())
-    options.out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(options.out.parent, "--out")
+    with Checkpoints(options.out.with_suffix(".states")) as checkpoints:
+        done = saved.restore(checkpoints, sweep)
+        if done.step:
+            say(f"going on from step {done.step}")
 
-    def keep(history: History, seconds: float) -> None:
-        content = {
-            "config": options.config,
-            "settings": config.to_dict(),
-            "device": jax.devices()[0].device_kind,
-            "jax": jax.__version__,
-            "shared_order": options.shared_order,
-            "steps": sweep.experiment.plan.total_steps,
-            "train_seconds_without_first_dispatches": seconds,
-            "members": [
-                {**dataclasses.asdict(member), "evaluations": records}
-                for member, records in zip(members, history, strict=True)
-            ],
-        }
-        text = json.dumps(content, indent=1) + "\n"
-        write_file(options.out, text)
+        def keep(done: Done) -> None:
+            # A step that is not evaluated is one whose losses are not finite.
+            if done.history[0] and done.history[0][-1]["step"] == done.step:
+                saved.save(checkpoints, sweep, done)
+            write_result(options, config, sweep, done)
 
-    history, _ = run_sweep(sweep, steps_per_dispatch=size, keep=keep)
-    say(f"{describe(members, history)}\n\nwritten to {options.out}")
+        done = run_sweep(sweep, steps_per_dispatch=size, done=done, keep=keep)
+    write_result(options, config, sweep, done)
+    say(f"{describe(members, done.history)}\n\nwritten to {options.out}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import tarfile
 from collections.abc import Iterable
 from typing import Any
 
-from vit_jax.files import hashed, read_json, report_failure
+from vit_jax.files import hashed, read_json, report_failure, write_file
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.ranking import rank
 from vit_jax.training.progress import say
@@ -24,12 +24,8 @@ def pack(out: pathlib.Path, name: str, unfinished: Iterable[RunFolder]) -> pathl
     archive stays below 14 MB. Checkpoints of other runs stay behind, and so do figures
     except training curves, names of machines, and the folders in commands.
     """
-    archive = out / f"{name}.tar.gz"
-    with (
-        report_failure(archive),
-        archive.open("wb") as file,
-        tarfile.open(fileobj=file, mode="w:gz") as tar,
-    ):
+    archive, file = out / f"{name}.tar.gz", io.BytesIO()
+    with report_failure(archive), tarfile.open(fileobj=file, mode="w:gz") as tar:
         for path in sorted(out.rglob("*")):
             inside = path.relative_to(out)
             aside = "checkpoints" in inside.parts or inside.name == "lock.json"
@@ -50,15 +46,17 @@ def pack(out: pathlib.Path, name: str, unfinished: Iterable[RunFolder]) -> pathl
                 continue
             for path in checkpoints:
                 tar.add(path, path.relative_to(out))
+    write_file(archive, file.getvalue())
     return archive
 
 
 def pack_figures(out: pathlib.Path) -> pathlib.Path:
     """Writes OUT/figures.tar.gz of all figures of the runs: some 2 MB for a report."""
-    archive = out / "figures.tar.gz"
-    with report_failure(archive), tarfile.open(archive, mode="w:gz") as tar:
+    archive, file = out / "figures.tar.gz", io.BytesIO()
+    with report_failure(archive), tarfile.open(fileobj=file, mode="w:gz") as tar:
         for path in sorted(out.glob("runs/*/figures/*.png")):
             tar.add(path, path.relative_to(out))
+    write_file(archive, file.getvalue())
     return archive
 
 

@@ -35,6 +35,7 @@ class Sweep:
     Attributes:
       members: rates and seeds, in the order of the states' first axis.
       states: a `TrainState` whose arrays have an axis of members in front.
+      is_shared: whether all members see the batches of the first seed.
     """
 
     def __init__(
@@ -61,8 +62,8 @@ class Sweep:
         self._seeds = jnp.array(seeds, jnp.uint32)
         rates = np.array([member.learning_rate for member in members])
         self._lr_scales = jnp.float32(rates / config.optim.learning_rate)
-        shared_order |= len(set(seeds)) == 1
-        self._orders = seeds[:1] if shared_order else seeds
+        self.is_shared = shared_order or len(set(seeds)) == 1
+        self._orders = seeds[:1] if self.is_shared else seeds
         train = splits["train"]
         self._train = jax.device_put((np.asarray(train.images), train.labels))
         self._train_steps = backend.jit(self._many_steps, donate_argnums=0)

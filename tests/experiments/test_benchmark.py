@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import jax
 import pytest
 
 from experiments import benchmark
-from experiments.benchmarking import attention, augmentations, startup
+from experiments.benchmarking import attention, augmentations, soak, startup
 from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.models.attention import SelfAttention
@@ -66,7 +67,7 @@ def test_benchmark_writes_numbers_that_agree(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "mode", ["--batch_size=4", "--attention", "--augmentations", "--startup"]
+    "mode", ["--batch_size=4", "--attention", "--augmentations", "--startup", "--soak"]
 )
 def test_a_slip_is_refused(mode, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmark", mode, "--confg.model.width=3"])
@@ -134,3 +135,22 @@ def test_the_startup_is_timed(monkeypatch, capsys):
     # A fresh run each time, and one cache, which the first start fills.
     assert len({run for run, _ in calls}) == 3 and len({c for _, c in calls}) == 1
     assert json.loads(capsys.readouterr().out)["cold_seconds"] == 1.0
+
+
+@pytest.mark.slow
+def test_a_soak_reads_what_a_real_process_holds(monkeypatch):
+    held = soak.held_by(os.getpid())
+    assert held["resident_bytes"] > held["allocated_bytes"] > 10**7
+    assert held["threads"] >= 1 and held["open_files"] >= 3
+    with open(os.devnull):
+        assert soak.held_by(os.getpid())["open_files"] == held["open_files"] + 1
+    assert soak.held_by(2**22 + 1) is None
+    monkeypatch.setattr(soak, "SECONDS_BETWEEN_SAMPLES", 0.1)
+    result = soak.measure(["--config.num_steps=1000", "--config.log_every=10 steps"])
+    steps = [sample["step"] for sample in result["samples"]]
+    assert steps == sorted(steps) and steps[-1] > steps[0] > 0
+    for name, medians in result["medians_of_quarters"].items():
+        values = [sample[name] for sample in result["samples"]]
+        assert min(values) <= min(medians) <= max(medians) <= max(values)
+    with pytest.raises(RuntimeError, match="ended with 1"):
+        soak.measure(["--config.num_steps=none at all"])

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -209,3 +210,46 @@ def test_mean_and_deviation():
     assert show_mean([0.9, None, 0.94], ".3f") == "0.920" and show_mean([], "g") == "–"
     assert show_mean_std([0.9, 0.92, 0.94]) == "92.00 ± 2.00 (3)"
     assert show_mean_std([0.9]) == "90.00 (1)" and show_mean_std([]) == "–"
+
+
+# Calls a command on a small disk that is full, then has room, then is full again.
+FULL_DISK = """
+disk=$1; shift
+mount -t tmpfs -o size=8m none "$disk" || exit 99
+cat /dev/zero > "$disk/filler" 2>/dev/null
+"$@"; echo "status $?" >&2
+rm "$disk/filler"
+"$@"; echo "status $?" >&2
+cp -r "$disk/out" "$disk/../before"
+cat /dev/zero > "$disk/filler" 2>/dev/null
+"$@"; echo "status $?" >&2
+diff -r "$disk/out" "$disk/../before" >&2 && echo "nothing changed" >&2
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["search --study=digits", "reproduce", "transfer"])
+def test_a_full_disk_is_one_sentence_and_keeps_tables_and_archives(command, tmp_path):
+    """No run is started: jobs, tables and archive are all that is written."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(disk)]
+    if not shutil.which("unshare") or subprocess.run(probe).returncode:
+        pytest.skip("needs the right to mount in a user namespace (unshare -rm)")
+    name, *options = command.split()
+    result = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", FULL_DISK, "sh", str(disk),
+         sys.executable, "-m", f"experiments.{name}", *options, f"--out={disk}/out",
+         "--small", "--seeds=1", "--time_limit_seconds=0"],
+        capture_output=True, text=True, timeout=500,
+    )  # fmt: skip
+    first, status, second, third, same = result.stderr.splitlines()[:5]
+    assert (status, second) == ("status 1", f"status {LEFT_OVER}"), result.stderr
+    errors = [line for line in result.stderr.splitlines() if "error: " in line]
+    assert len(errors) == 2 and "Traceback" not in result.stderr
+    for error in errors:
+        assert error.startswith("error: ") and "No space left on device" in error
+    assert first == errors[0] and "/runs/" in first
+    assert third == errors[1] and same == "status 1"
+    assert "nothing changed" in result.stderr
+    assert (tmp_path / "before" / f"{name}.tar.gz").stat().st_size > 100

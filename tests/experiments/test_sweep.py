@@ -1,6 +1,9 @@
 """A sweep's members are the runs that would have been trained one by one."""
 
 import json
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.sweep import main, run_sweep
+from experiments.sweeping import saved
 from experiments.sweeping.members import Member, Sweep, check_sweep
 from vit_jax import data
 from vit_jax.errors import UserError
@@ -60,7 +64,7 @@ def is_close(sweep, index, params):
 def test_members_equal_single_runs(config, splits, alone):
     sweep = Sweep(config, splits, MEMBERS)
     # Evaluations after 3 and 6 steps need dispatches of 2 steps and of 1 step.
-    history, _ = run_sweep(sweep, steps_per_dispatch=2)
+    history = run_sweep(sweep, steps_per_dispatch=2).history
     for i, (params, evaluations) in enumerate(alone):
         assert is_close(sweep, i, params)
         assert not is_close(sweep, 1 - i, params), "the tolerance tells members apart"
@@ -77,13 +81,90 @@ def test_shared_order(config, splits, alone):
     assert [is_close(sweep, i, alone[i][0]) for i in (0, 1)] == [True, False]
 
 
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_sweep_resumed_at_every_checkpoint_has_the_same_bits(
+    config, splits, tmp_path, optimizer
+):
+    """Of everything: parameters, averages, the optimizer's state, the scores."""
+    config = config.copy_and_resolve_references()
+    config.optim.name, config.optim.ema_decay = optimizer, 0.9
+    config.eval_every = "2 steps"
+    whole = Sweep(config, splits, MEMBERS)
+    begin = jax.device_get(whole.states)
+    expected = run_sweep(whole, steps_per_dispatch=2)
+    assert expected.step == 6 and len(jax.tree.leaves(begin.opt_state)) > 3
+    stops = []
+    while stops[-1:] != [6]:
+        sweep = Sweep(config, splits, MEMBERS)
+        with Checkpoints(tmp_path) as checkpoints:
+            done = saved.restore(checkpoints, sweep)
+            assert done.step == len(stops) * 2
+
+            def keep(done, checkpoints=checkpoints, sweep=sweep):
+                saved.save(checkpoints, sweep, done)
+                stops.append(done.step)
+                raise Stopped
+
+            with pytest.raises(Stopped):
+                run_sweep(sweep, steps_per_dispatch=2, done=done, keep=keep)
+    sweep = Sweep(config, splits, MEMBERS)
+    with Checkpoints(tmp_path) as checkpoints:
+        done = saved.restore(checkpoints, sweep)
+    jax.tree.map(np.testing.assert_array_equal, sweep.states, whole.states)
+    assert (done.step, done.history) == (6, expected.history)
+    moved = jax.tree.map(lambda a, b: (a != b).any(), sweep.states.params, begin.params)
+    assert all(jax.tree.leaves(moved))
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_goes_on_and_refuses_another_one(tmp_path, capsys):
+    def command(name, *more):
+        settings = ["num_steps=400", "eval_every=50 steps", "batch_size=16"]
+        settings += ["model.depth=1", "model.width=16", "schedule.warmup=1 step"]
+        return [
+            f"--out={tmp_path}/{name}.json", "--config=configs/vit_digits.py",
+            "--seeds=0,1", *(f"--config.{x}" for x in settings), *more,
+        ]  # fmt: skip
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments.sweep", *command("pieces")],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
+    )
+    assert process.stdout.readline().startswith("step 50/400")
+    assert process.stdout.readline().startswith("step 100/400")
+    process.kill()
+    assert process.wait() == -9
+    with pytest.raises(
+        UserError, match=r"differs in optim\.weight_decay, --learning_r"
+    ):
+        main(
+            command("pieces", "--learning_rates=1e-2", "--config.optim.weight_decay=0")
+        )
+    main(command("pieces"))
+    assert "going on from step" in capsys.readouterr().out
+    main(command("whole"))
+    files = [
+        json.loads((tmp_path / f"{x}.json").read_text()) for x in ("pieces", "whole")
+    ]
+    assert files[0]["members"] == files[1]["members"]
+    main(command("whole"))
+    assert "going on from step 400" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_what_was_measured_is_kept(config, splits):
     """After each evaluation, and when no member has a finite loss any more."""
     sweep, kept = Sweep(config, splits, [Member(RATE, 0)]), []
 
-    def keep(history, seconds):
-        kept.append([record["step"] for record in history[0]])
+    def keep(done):
+        kept.append([record["step"] for record in done.history[0]])
         nan = jax.tree.map(lambda x: x * jnp.nan, sweep.states.params)
         sweep.states = sweep.states.replace(params=nan)
 

@@ -145,6 +145,19 @@ def test_what_two_processes_saved_one_process_resumes(signalled, alone, tmp_path
 
 
 @pytest.mark.slow
+def test_two_processes_resume_with_the_same_bits(signalled, tmp_path):
+    pieces, whole = (
+        shutil.copytree(signalled[0], tmp_path / "pieces"),
+        tmp_path / "whole",
+    )
+    for workdir in (pieces, whole):
+        with training(workdir) as both:
+            texts = outputs(both)
+            assert [process.returncode for process in both] == [0, 0], texts
+    jax.tree.map(np.testing.assert_array_equal, newest(pieces), newest(whole))
+
+
+@pytest.mark.slow
 def test_what_one_process_saved_two_processes_resume(resumed, alone):
     workdir, texts = resumed
     assert "resuming from step 30" in texts[0][0]

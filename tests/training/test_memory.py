@@ -1,11 +1,15 @@
 """What cannot fit is refused before anything is allocated."""
 
+import dataclasses
+import functools
 import resource
 
+import jax
 import pytest
 
-from vit_jax import data
+from vit_jax import data, models
 from vit_jax.errors import UserError
+from vit_jax.runs.load import load_run
 from vit_jax.training.experiment import make_experiment
 
 
@@ -26,6 +30,27 @@ def test_absurd_sizes_are_refused_at_once(tiny_config, changes, words):
         make_experiment(config, splits)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert used < 500_000  # kB, of which most is for tracing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"width": 2**16}, "the teacher .config.distill.teacher"),
+        ({"num_registers": 2**20}, "the teacher's largest output for a batch"),
+    ],
+)
+def test_a_teacher_counts(tiny_config, tiny_run, changes, words):
+    """Its model has grown after it was loaded: only shapes are there of its values."""
+    config = tiny_config(distill__teacher=str(tiny_run[0]), batch_size=1024)
+    run, splits = load_run(tiny_run[0]), data.load(config.data)
+    make_experiment(config, splits, teacher=run)
+    model = run.model.clone(**changes)
+    init = functools.partial(models.init_variables, model, image_shape=(8, 8, 1))
+    variables = jax.eval_shape(init, jax.random.key(0))
+    huge = dataclasses.replace(run, model=model, variables=variables)
+    with pytest.raises(UserError, match=rf"at least .* GB .* for {words}.* are free"):
+        make_experiment(config, splits, teacher=huge)
 
 
 def test_a_huge_evaluation_batch_is_the_whole_split(tiny_config):

@@ -10,6 +10,7 @@ import pytest
 from vit_jax import data
 from vit_jax.errors import UserError
 from vit_jax.parallel.signals import Interrupted
+from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.training import logs, objectives, steps, trainable
@@ -110,6 +111,44 @@ def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path, monkeypa
     assert whole == pieces
     a, b = (load_run(folder, "latest").variables for folder in (workdir, tmp_path))
     assert differing(a, b) == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"optim__name": "muon", "model__distillation_token": True},
+        {"num_devices": 8, "data__placement": "host", "steps_per_dispatch": 2},
+    ],
+    ids=["teacher and Muon", "eight devices that the host feeds"],
+)
+def test_stages_resume_with_a_teacher_and_on_other_roads(
+    tiny_config, tiny_run, tmp_path, monkeypatch, changes
+):
+    """At every checkpoint, with the optimizer's state."""
+    config = tiny_config(
+        stages=HEAD_THEN_ALL, distill__teacher=str(tiny_run[0]), optim__ema_decay=0.9,
+        model__dropout=0.1, checkpoint_every="1 steps", **changes,
+    )  # fmt: skip
+    train_and_evaluate(config, tmp_path / "whole")
+    stops = []
+    while stops[-1:] != [5] and stops[-1:] != [6]:
+        with monkeypatch.context() as patch, pytest.raises(Interrupted) as interruption:
+            arm(patch, signal.SIGTERM)
+            train_and_evaluate(config, tmp_path / "pieces")
+        stops.append(interruption.value.step)
+    assert len(stops) >= 3 and len(set(stops)) == len(stops)
+    train_and_evaluate(config, tmp_path / "pieces")
+    states = [last_state(config, tmp_path / name) for name in ("whole", "pieces")]
+    assert int(states[0].step) == 6 and differing(*states) == set()
+
+
+def last_state(config, workdir):
+    """Every array of the newest checkpoint of a run of two stages."""
+    splits = data.load(config.data)
+    target = jax.eval_shape(make_experiment(config, splits, 1, 3).init_state)
+    with Checkpoints(RunFolder(workdir).checkpoints, read_only=True) as checkpoints:
+        return checkpoints.restore("latest", target)[0]
 
 
 @pytest.mark.slow

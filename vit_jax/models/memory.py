@@ -19,6 +19,24 @@ def activation_bytes(
     model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
 ) -> int:
     """Size of the outputs of all layers for one image [height, width, channels]."""
+    return num_bytes(_outputs(model, variables, input_shape))
+
+
+def largest_activation_bytes(
+    model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
+) -> int:
+    """Size of the largest output of a layer, for one image [height, width, channels].
+
+    Without a gradient no layer's output is kept longer than the next one needs it.
+    """
+    outputs = jax.tree.leaves(_outputs(model, variables, input_shape))
+    return max(map(num_bytes, outputs))
+
+
+def _outputs(
+    model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
+) -> Any:
+    """Shapes of the outputs of all layers for one image."""
     apply = functools.partial(
         model.apply,
         train=False,
@@ -26,7 +44,7 @@ def activation_bytes(
         capture_intermediates=True,
     )
     image = jax.ShapeDtypeStruct((1, *input_shape), jnp.float32)
-    return num_bytes(jax.eval_shape(apply, variables, image)[1])
+    return jax.eval_shape(apply, variables, image)[1]
 
 
 def require_memory(needs: dict[str, int], free: int | None) -> None:

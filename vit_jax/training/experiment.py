@@ -141,6 +141,7 @@ def make_experiment(
         init_state=init_state,
         root_key=root_key,
         num_microbatches=num_microbatches,
+        teacher=teacher,
     )
     class_weights = resolve.class_weights(config, train)
     train_step = functools.partial(

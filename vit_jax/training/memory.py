@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 from vit_jax import data, models
 from vit_jax.models import memory
 from vit_jax.parallel import mesh as meshes
+from vit_jax.runs.load import Run
 
 
 def eval_batch_size(
@@ -33,12 +34,14 @@ def require_memory_to_train(
     init_state: Callable,
     root_key: Key[Array, ""],
     num_microbatches: int,
+    teacher: Run | None,
 ) -> None:
     """Refuses a training that takes more memory than is free on a device.
 
     Half of the outputs of all layers is counted for a training step: what the compiler
     keeps of them was 0.7 to 1.5 times as much as their sum (ViT-Tiny, ResNet-18). After
-    compiling, `dispatch` compares what it really keeps.
+    compiling, `dispatch` compares what it really keeps. A teacher has no gradient, and
+    its largest output is counted.
 
     Raises:
       UserError: says what takes the most.
@@ -54,16 +57,32 @@ def require_memory_to_train(
     in_layers = memory.activation_bytes(model, variables, input_shape)
     on_device = config.data.placement == "device"
     state = memory.num_bytes(jax.eval_shape(init_state, root_key)) // parts
+    in_step = batch_size // num_microbatches
+    needs = _needs_of_teacher(teacher, in_step)
     memory.require_memory(
-        {
+        needs
+        | {
             "the training images": splits["train"].images.nbytes * on_device,
             "parameters and the optimizer's state (config.model)": state,
             "gradients (config.model)": memory.num_bytes(variables["params"]) // parts,
             "a batch of images (config.batch_size)": batch_size * (read + 4 * seen),
             "the layers' outputs for a batch (config.batch_size)": (
-                in_layers * (batch_size // num_microbatches) // 2
+                in_layers * in_step // 2
             ),
             "images to score (config.eval_batch_size)": scored * (read + 4 * seen),
         },
         meshes.free_bytes(mesh),
     )
+
+
+def _needs_of_teacher(teacher: Run | None, in_step: int) -> dict[str, int]:
+    """Bytes of a teacher's variables and of what it computes for `in_step` images."""
+    if teacher is None:
+        return {}
+    shape = teacher.input_shape
+    largest = memory.largest_activation_bytes(teacher.model, teacher.variables, shape)
+    return {
+        "the teacher (config.distill.teacher)": memory.num_bytes(teacher.variables),
+        "the teacher's largest output for a batch (config.distill.teacher, "
+        "config.batch_size)": in_step * largest,
+    }
