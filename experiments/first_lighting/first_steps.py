@@ -29,7 +29,7 @@ from vit_jax.parallel.commands import run_command
 from vit_jax.training import steps
 
 _STEPS = 20
-_ROUNDS, _SMALL_ROUNDS = 10, 2
+_ROUNDS, _SMALL_ROUNDS = 10, 1
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _PRODUCT = re.compile(
     r"stablehlo\.(dot_general|convolution)\b.*: "
@@ -143,7 +143,8 @@ def main(arguments: Sequence[str]) -> None:
     settings = data_settings(options.data)
     if options.small:
         # As many steps as are done here, so that the rate does not reach zero.
-        settings |= small_settings(options.config) | {"num_steps": 100}
+        settings |= small_settings(options.config)
+        settings |= {"num_steps": 60, "batch_size": 8}
     config = Job("first steps", options.config, settings).load_config()
     result = measure(config, _SMALL_ROUNDS if options.small else _ROUNDS)
     write_result(options.result, {"config": options.config} | result)

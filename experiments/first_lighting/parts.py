@@ -120,7 +120,7 @@ def _equal_time(seeds: int, session: Session) -> dict[str, Any]:
     """The flagship and the ResNet-18, each for the same seconds of training."""
     plan = session.options.out / "equal_time" / "plan.json"
     if not plan.exists():
-        write_result(plan, {"seconds": _equal_seconds(session)})
+        write_result(plan, {"seconds": equal_seconds(session)})
     seconds = json.loads(plan.read_text())["seconds"]
     result = _train(
         "experiments.search", "equal_time", session, "--study=flagship", "--final",
@@ -129,7 +129,7 @@ def _equal_time(seeds: int, session: Session) -> dict[str, Any]:
     return {"seconds": seconds} | result
 
 
-def _equal_seconds(session: Session) -> float:
+def equal_seconds(session: Session) -> float:
     """Of each of two trainings: what was asked for, or what is left for them."""
     if session.options.equal_minutes:
         return 60 * session.options.equal_minutes

@@ -5,7 +5,7 @@ python -m experiments.first_lighting.resume --data=DIR --result=FILE
 Each config is trained twice: once in one go, and once interrupted by SIGTERM and
 resumed by a new process. XLA is asked for deterministic kernels
 (--xla_gpu_deterministic_ops=true), and no process finds a program that another one has
-compiled, so that the kernels are chosen anew in each.
+compiled, so that the kernels are chosen anew in each (except with --small).
 """
 
 import os
@@ -41,8 +41,8 @@ SETTINGS = {
     "eval_every": "300 steps", "checkpoint_every": "300 steps",
     "schedule.warmup": "20 steps",
 }  # fmt: skip
-_SMALL = {"num_steps": 60, "eval_every": "30 steps", "checkpoint_every": "30 steps",
-          "log_every": "5 steps"}  # fmt: skip
+_SMALL = {"num_steps": 30, "eval_every": "30 steps", "checkpoint_every": "30 steps",
+          "log_every": "2 steps", "batch_size": 8}  # fmt: skip
 _POLL_SECONDS = 0.02
 
 
@@ -116,7 +116,8 @@ def main(arguments: Sequence[str]) -> None:
     """Trains all of it and writes what came out."""
     options = parse_worker(__spec__.name, __doc__, arguments, config=False)
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAG}".strip()
-    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
+    if not options.small:
+        os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
     # Runs of an earlier process, which may still be ending, have another folder.
     top = options.result.parent / "resume"
     shutil.rmtree(top, ignore_errors=True)
