@@ -1,20 +1,28 @@
-"""The forecasts that are kept in the repository."""
+"""The forecasts that are kept in the repository.
+
+experiments/forecasts/TARGET/NAME/forecast.json, as `experiments.forecast --target=TARGET
+--out=experiments/forecasts/TARGET/NAME` writes it.
+"""
 
 import json
 import pathlib
 
-FILE = pathlib.Path(__file__).parents[1] / "forecasting" / "forecasts.json"
+FOLDER = pathlib.Path(__file__).parents[1] / "forecasts"
 
 
 def read_forecast(config: str, device: str) -> dict[str, float] | None:
-    """Seconds of a config's train step, forecast for a device; None without one.
+    """Milliseconds of a config's train step, forecast for a device; None without one.
+
+    Args:
+      config: as the forecast was asked for, "configs/NAME.py:VARIANT".
+      device: as JAX calls it; "NVIDIA GeForce RTX 4090" is the target rtx4090.
 
     Returns:
-      "floor", "expected" and "pessimistic", as `experiments.forecast` writes them.
+      "floor", "expected" and "pessimistic".
     """
-    if not FILE.exists():
-        return None
-    tables = json.loads(FILE.read_text())
-    words = device.lower().split()
-    (table,) = [tables[target] for target in tables if target in words] or [{}]
-    return table.get(config, {}).get("step_seconds")
+    name = device.lower().replace(" ", "")
+    for file in FOLDER.glob("*/*/forecast.json"):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if file.parts[-3] in name and content["config"] == config:
+            return content["step_ms"]
+    return None

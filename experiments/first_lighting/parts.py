@@ -47,8 +47,8 @@ def _first_steps(name: str, config: str, session: Session) -> dict[str, Any]:
         f"{result['compilations']}, same bits {result['same_bits']}"
     )
     if forecast is not None:
-        line += f", forecast {1e3 * forecast['expected']:.2f} ms"
-    return result | {"forecast_step_seconds": forecast, "summary": [line]}
+        line += f", forecast {forecast['expected']:.2f} ms"
+    return result | {"forecast_step_ms": forecast, "summary": [line]}
 
 
 def _resume(session: Session) -> dict[str, Any]:
@@ -66,7 +66,17 @@ def _attention(session: Session) -> dict[str, Any]:
     if session.options.small:
         arguments = ["--models=vit_cifar", "--batch_size=4", "--repeats=2"]
         arguments += _model_settings(_TORCH_MODELS["vit_ti"][1])
-    return _benchmark("attention", session, "--attention", *arguments)
+    result = _benchmark("attention", session, "--attention", *arguments)
+    for model, rows in result.get("models", {}).items():
+        for name in ("plain", "xla", "cudnn"):
+            line = rows[name].get("error")
+            if line is None:
+                line = (
+                    f"{1e3 * rows[name]['seconds']['median']:.3f} ms, gradients' error "
+                    f"{rows[name]['relative_errors']['gradients']:.1e}"
+                )
+            result["summary"].append(f"{model} {name}: {line}")
+    return result
 
 
 def _torch_step(model: str, mode: str, session: Session) -> dict[str, Any]:

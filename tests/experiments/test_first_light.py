@@ -83,7 +83,7 @@ def test_a_finished_part_is_skipped_and_its_summary_shown(tmp_path, capsys):
 
 
 def test_slips_are_refused(tmp_path):
-    with pytest.raises(UserError, match="no part rase.*race"):
+    with pytest.raises(UserError, match=r"no part rase.*race"):
         main([f"--data={tmp_path}", f"--out={tmp_path}", "--minutes=1", "--only=rase"])
     with pytest.raises(UserError, match="--data is the folder or the archive"):
         main([f"--data={tmp_path / 'no'}", "--minutes=1"])
@@ -107,14 +107,18 @@ def test_statuses():
 
 
 def test_a_forecast_is_found_by_config_and_device(tmp_path, monkeypatch):
-    seconds = {"floor": 0.01, "expected": 0.02, "pessimistic": 0.03}
-    table = {"h200": {"configs/vit_cifar.py": {"step_seconds": seconds}}}
-    monkeypatch.setattr(forecasts, "FILE", tmp_path / "forecasts.json")
-    assert forecasts.read_forecast("configs/vit_cifar.py", "NVIDIA H200") is None
-    forecasts.FILE.write_text(json.dumps(table))
-    assert forecasts.read_forecast("configs/vit_cifar.py", "NVIDIA H200") == seconds
-    assert forecasts.read_forecast("configs/vit_cifar.py", "NVIDIA A100") is None
-    assert forecasts.read_forecast("configs/vit_digits.py", "NVIDIA H200") is None
+    milliseconds = {"floor": 10.0, "expected": 20.0, "pessimistic": 30.0}
+    config = "configs/resnet_cifar.py:fast"
+    monkeypatch.setattr(forecasts, "FOLDER", tmp_path)
+    assert forecasts.read_forecast(config, "NVIDIA H200") is None
+    folder = tmp_path / "rtx4090" / "any"
+    folder.mkdir(parents=True)
+    content = {"config": config, "step_ms": milliseconds}
+    (folder / "forecast.json").write_text(json.dumps(content))
+    found = forecasts.read_forecast(config, "NVIDIA GeForce RTX 4090")
+    assert found == milliseconds
+    assert forecasts.read_forecast(config, "NVIDIA H200") is None
+    assert forecasts.read_forecast("configs/vit_cifar.py", "RTX 4090") is None
 
 
 def test_accuracy_over_seconds(tiny_run, tmp_path):
