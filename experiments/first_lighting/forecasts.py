@@ -1,7 +1,7 @@
 """The forecasts that are kept in the repository.
 
-experiments/forecasts/TARGET/NAME/forecast.json, as `experiments.forecast --target=TARGET
---out=experiments/forecasts/TARGET/NAME` writes it.
+Each is experiments/forecasts/TARGET/NAME/forecast.json, as `experiments.forecast
+--target=TARGET --out=experiments/forecasts/TARGET/NAME` writes it.
 """
 
 import json

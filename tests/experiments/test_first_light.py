@@ -46,6 +46,7 @@ def test_parts_have_names_of_their_own_and_small_ones_are_some_of_them(small):
     assert all(isinstance(part, Part) for part in make_parts(small))
 
 
+@pytest.mark.slow
 def test_the_first_steps_are_those_of_every_config_that_is_trained():
     configs = {
         part.run.args[1] for part in make_parts(False) if part.name.startswith("steps")
@@ -89,6 +90,7 @@ def test_slips_are_refused(tmp_path):
         main([f"--data={tmp_path / 'no'}", "--minutes=1"])
 
 
+@pytest.mark.slow
 def test_a_worker_is_stopped_in_time_and_by_a_signal():
     signals = StopSignals()
     start = time.monotonic()
