@@ -39,6 +39,7 @@ from vit_jax.files import make_folder
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.lock import lock
 from vit_jax.training.progress import say
 
 
@@ -96,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
     parts = _choose(make_parts(options.small), options.only)
     make_folder(options.out, "--out")
     left, failed = [], []
-    with StopSignals() as signals:
+    with lock(options.out / "lock.json"), StopSignals() as signals:
         session = Session(options, deadline, signals)
         for part in parts:
             file = options.out / f"{part.name}.json"

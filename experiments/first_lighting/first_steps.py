@@ -144,7 +144,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.small:
         # As many steps as are done here, so that the rate does not reach zero.
         settings |= small_settings(options.config)
-        settings |= {"num_steps": 60, "batch_size": 8}
+        settings |= {"num_steps": 60, "batch_size": 8, "augment.policy": "none"}
     config = Job("first steps", options.config, settings).load_config()
     result = measure(config, _SMALL_ROUNDS if options.small else _ROUNDS)
     write_result(options.result, {"config": options.config} | result)

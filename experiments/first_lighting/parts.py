@@ -121,6 +121,8 @@ def _train(module: str, name: str, session: Session, *arguments: str) -> dict[st
         f"--out={out}",
         f"--time_limit_seconds={max(0.0, left - reserve):.0f}",
         *arguments,
+        # Most of a small run's time would be the compilation of a policy.
+        *(["--config.augment.policy=none"] if session.options.small else []),
     )
     runs = describe_training(out)
     return outcome_of(status) | {"runs": runs, "summary": summarize(runs)}

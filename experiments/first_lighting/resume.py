@@ -42,7 +42,8 @@ SETTINGS = {
     "schedule.warmup": "20 steps",
 }  # fmt: skip
 _SMALL = {"num_steps": 30, "eval_every": "30 steps", "checkpoint_every": "30 steps",
-          "log_every": "2 steps", "batch_size": 8}  # fmt: skip
+          "log_every": "2 steps", "batch_size": 8,
+          "augment.policy": "none"}  # fmt: skip
 _POLL_SECONDS = 0.02
 
 

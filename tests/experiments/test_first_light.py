@@ -26,6 +26,7 @@ from experiments.launching.options import LEFT_OVER
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.parallel.signals import StopSignals
+from vit_jax.runs.lock import lock
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -67,9 +68,8 @@ def test_both_models_get_what_is_left(left, expected):
 def test_a_part_without_time_is_not_started(tmp_path, capsys):
     arguments = [f"--data={tmp_path}", f"--out={tmp_path / 'out'}", "--minutes=0.9"]
     assert main(arguments) == LEFT_OVER
-    assert [path.name for path in (tmp_path / "out").iterdir()] == [
-        "first_light.tar.gz"
-    ]
+    written = {path.name for path in (tmp_path / "out").iterdir()}
+    assert written == {"first_light.tar.gz", "lock.json"}
     assert "left: steps-vit_cifar, steps-resnet_cifar" in capsys.readouterr().out
 
 
@@ -161,6 +161,24 @@ def test_the_comparison_of_a_resumed_run(cifar10_dir, tmp_path):
         assert 0 < result[name]["interrupted_at"] < result[name]["steps"]
 
 
+def test_two_calls_do_not_share_a_folder(tmp_path):
+    arguments = [f"--data={tmp_path}", f"--out={tmp_path}", "--minutes=0.1"]
+    with lock(tmp_path / "lock.json"), pytest.raises(UserError, match="in use by"):
+        main(arguments)
+    assert main(arguments) == LEFT_OVER
+
+
+def wait_for_processes(folder, seconds=120):
+    """Until none is left whose command names the folder, as those that save do."""
+    limit = time.monotonic() + seconds
+    while True:
+        text = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
+        if str(folder) not in text.stdout:
+            return
+        assert time.monotonic() < limit
+        time.sleep(0.5)
+
+
 def start(arguments, log):
     command = [sys.executable, "-m", "experiments.first_light", *arguments]
     return subprocess.Popen(
@@ -193,6 +211,7 @@ def test_killed_at_random_moments(cifar10_dir, tmp_path):
             status = process.wait()
             timer.cancel()
             assert status in (-number, LEFT_OVER, 143, 0)
+            wait_for_processes(tmp_path)
             read_finished()
         assert start(arguments, log).wait() == 0
     read_finished()
@@ -202,8 +221,5 @@ def test_killed_at_random_moments(cifar10_dir, tmp_path):
     runs = json.loads(finished["race.json"])["runs"]
     assert len(runs) == 2 and all("test_accuracy" in run for run in runs.values())
     assert (tmp_path / "first_light.tar.gz").stat().st_size < 1_000_000
-    # No process of a call that was killed is left.
-    text = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
-    assert str(tmp_path) not in text
     assert not re.search("Traceback", (tmp_path / "log.txt").read_text())
     assert os.listdir(tmp_path / "race" / "runs")
