@@ -29,7 +29,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.first_lighting.parts import make_parts
+from experiments.first_lighting.parts import make_parts, planned_seconds
 from experiments.first_lighting.session import Part, Session
 from experiments.first_lighting.workers import write_result
 from experiments.launching.options import LEFT_OVER
@@ -96,6 +96,7 @@ def main(arguments: Sequence[str]) -> int:
     deadline = time.monotonic() + 60 * options.minutes
     parts = _choose(make_parts(options.small), options.only)
     make_folder(options.out, "--out")
+    planned_seconds(options)
     left, failed = [], []
     with lock(options.out / "lock.json"), StopSignals() as signals:
         session = Session(options, deadline, signals)

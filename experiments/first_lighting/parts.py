@@ -1,5 +1,6 @@
 """The parts of `experiments.first_light`, in order of what they tell."""
 
+import argparse
 import functools
 import importlib.util
 import json
@@ -10,12 +11,14 @@ from experiments.first_lighting.session import Part, Session, outcome_of
 from experiments.first_lighting.training import describe_training, summarize
 from experiments.first_lighting.workers import write_result
 from experiments.reproduce import ROWS
+from vit_jax.errors import UserError
 
 # Of a training besides its steps: start, compilation, evaluations, checkpoints.
 _OVERHEAD_SECONDS = 75
 # Commands that train are asked to stop this long before the time is up.
 _RESERVE_SECONDS = 20
 _MOST_EQUAL_SECONDS, _FEWEST_EQUAL_SECONDS = 480, 60
+_PLAN = "equal_time/plan.json"
 # Of the benchmark: model, batch size, settings with --small.
 _TORCH_MODELS = {
     "vit_ti": (1024, {"width": 16, "depth": 1, "num_heads": 2}),
@@ -130,15 +133,33 @@ def _train(module: str, name: str, session: Session, *arguments: str) -> dict[st
 
 def _equal_time(seeds: int, session: Session) -> dict[str, Any]:
     """The flagship and the ResNet-18, each for the same seconds of training."""
-    plan = session.options.out / "equal_time" / "plan.json"
-    if not plan.exists():
-        write_result(plan, {"seconds": equal_seconds(session)})
-    seconds = json.loads(plan.read_text())["seconds"]
+    seconds = planned_seconds(session.options)
+    if seconds is None:
+        seconds = equal_seconds(session)
+        write_result(session.options.out / _PLAN, {"seconds": seconds})
     result = _train(
         "experiments.search", "equal_time", session, "--study=flagship", "--final",
         f"--seeds={seeds}", f"--config.time_budget={seconds:.0f} seconds",
     )  # fmt: skip
     return {"seconds": seconds} | result
+
+
+def planned_seconds(options: argparse.Namespace) -> float | None:
+    """The time that an earlier call gave each model; None where there was none.
+
+    Raises:
+      UserError: another time is asked for.
+    """
+    plan = options.out / _PLAN
+    if not plan.exists():
+        return None
+    seconds, asked = json.loads(plan.read_text())["seconds"], options.equal_minutes
+    if asked and 60 * asked != seconds:
+        raise UserError(
+            f"--equal_minutes is {asked:g}, but the trainings in {plan.parent} take "
+            f"{seconds / 60:.3g} minutes; leave it out or give another --out."
+        )
+    return seconds
 
 
 def equal_seconds(session: Session) -> float:

@@ -90,6 +90,16 @@ def test_slips_are_refused(tmp_path):
         main([f"--data={tmp_path / 'no'}", "--minutes=1"])
 
 
+def test_both_models_keep_their_time(tmp_path):
+    plan = tmp_path / "equal_time" / "plan.json"
+    plan.parent.mkdir()
+    plan.write_text('{"seconds": 300}')
+    arguments = [f"--data={tmp_path}", f"--out={tmp_path}", "--minutes=0.1"]
+    assert main([*arguments, "--equal_minutes=5"]) == LEFT_OVER
+    with pytest.raises(UserError, match="take 5 minutes; leave it out"):
+        main([*arguments, "--equal_minutes=8"])
+
+
 @pytest.mark.slow
 def test_a_worker_is_stopped_in_time_and_by_a_signal():
     signals = StopSignals()

@@ -52,6 +52,7 @@ def test_processes_agree_and_fail_together():
     assert "error: Process 1 differs from process 0 (seed: 0 there, 1 here)" in second
     assert "Traceback" not in first + second
 
+
 ALONE = """
 import jax
 from vit_jax.parallel import processes
