@@ -203,12 +203,12 @@ def test_killed_at_random_moments(cifar10_dir, tmp_path):
     print("seed", seed)
     moments = random.Random(seed)
     arguments = [f"--data={cifar10_dir}", f"--out={tmp_path}", "--minutes=30"]
-    arguments += ["--small", "--only=steps-resnet_cifar,attention,race"]
+    arguments += ["--small", "--only=attention,race"]
     finished = {}
 
     def read_finished():
         for file in tmp_path.glob("*.json"):
-            if json.loads(file.read_text())["finished"]:
+            if json.loads(file.read_text()).get("finished"):
                 finished.setdefault(file.name, file.read_bytes())
 
     with (tmp_path / "log.txt").open("a") as log:
@@ -225,7 +225,7 @@ def test_killed_at_random_moments(cifar10_dir, tmp_path):
             read_finished()
         assert start(arguments, log).wait() == 0
     read_finished()
-    assert finished.keys() == {"steps-resnet_cifar.json", "attention.json", "race.json"}
+    assert finished.keys() == {"attention.json", "race.json"}
     for name, content in finished.items():
         assert (tmp_path / name).read_bytes() == content
     runs = json.loads(finished["race.json"])["runs"]
