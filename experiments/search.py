@@ -11,7 +11,8 @@ Studies of the shortest training rank by the seconds until 94% is reached there.
 
 --final trains the study's config as it stands, and its rivals, and reports the test
 scores, once. Where the study asks for equal time, a rival trains for as many epochs as
-fit into the seconds that seed 0 of the config took, by its own measured speed.
+fit into the seconds that seed 0 of the config took, by its own measured speed, or all
+of them for the --config.time_budget that is given.
 
 Runs are added to RECORD.json, from which RECORD.md is written again each time. Only
 "learned" in the JSON, a sentence for each arm, is meant to be edited by hand.

@@ -1,8 +1,9 @@
 """The cost of one layer of self-attention by each of its implementations.
 
 `python -m experiments.benchmark --attention` prints, for each ViT, the milliseconds of
-its first `SelfAttention`, projections included, forward and backward. Dropout and local
-attention are left out, since only the implementation "plain" has them.
+its first `SelfAttention`, projections included, forward and backward, and how far the
+results are from those of "plain" in float32. Dropout and local attention are left out,
+since only the implementation "plain" has them.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jax.flatten_util import ravel_pytree
 
 from experiments.benchmarking import timing
 from experiments.benchmarking.jax_step import load_config
@@ -65,6 +67,37 @@ def make_run(layer: SelfAttention, tokens: jax.Array) -> Callable[[], jax.Array]
     return lambda: jax.block_until_ready(run(variables["params"], tokens))
 
 
+def relative_errors(layer: SelfAttention, tokens: jax.Array) -> dict[str, float]:
+    """How far a layer's numbers are from those of "plain" in float32.
+
+    Returns:
+      |x - reference| / |reference|, by the Euclidean norm, of the outputs, and of the
+      gradients of the mean of their squares by parameters and tokens together.
+    """
+    variables = layer.init(jax.random.key(0), tokens, train=False)
+
+    def numbers(layer, tokens):
+        def loss(variables, tokens):
+            outputs = layer.apply(variables, tokens, train=True).astype("float32")
+            return (outputs**2).mean(), outputs
+
+        gradient = jax.jit(jax.value_and_grad(loss, argnums=(0, 1), has_aux=True))
+        (_, outputs), gradients = gradient(variables, tokens)
+        return outputs, ravel_pytree(gradients)[0].astype("float32")
+
+    plain = dataclasses.replace(
+        layer.settings, attention_implementation="plain", dtype="float32"
+    )
+    with jax.default_matmul_precision("highest"):
+        expected = numbers(SelfAttention(plain), tokens.astype("float32"))
+    found = numbers(layer, tokens)
+    errors = [
+        float(jnp.linalg.norm(x - y) / jnp.linalg.norm(y))
+        for x, y in zip(found, expected, strict=True)
+    ]
+    return dict(zip(("outputs", "gradients"), errors, strict=True))
+
+
 def measure(
     names: Sequence[str], batch_size: int, repeats: int, overrides: Sequence[str]
 ) -> dict[str, Any]:
@@ -72,7 +105,8 @@ def measure(
 
     Returns:
       The machine, and for each ViT the shape of its tokens and each implementation's
-      seconds and CPU seconds of one layer, or its error.
+      seconds and CPU seconds of one layer and its `relative_errors` on the first 32
+      examples, or why it cannot run.
     """
     machine = timing.describe_machine()
     print(
@@ -116,23 +150,27 @@ def _measure_layer(
                 raise ValueError("cuDNN's needs a GPU and numbers of 16 bits")
             run = make_run(chosen, tokens)
             run()
+            errors = relative_errors(chosen, tokens[:32])
         except (ValueError, NotImplementedError, RuntimeError) as error:
             reason = str(error).partition("\n")[0][:80]
             print(f"{name:12} {implementation:6} cannot run: {reason}")
             result[implementation] = {"error": reason}
         else:
             runs[implementation] = run
+            result[implementation] = {"relative_errors": errors}
     wall, busy = timing.alternate(runs, repeats)
     for implementation in runs:
         seconds, cpu_seconds = (
             timing.describe([s / REPEATS_IN_DISPATCH for s in times[implementation]])
             for times in (wall, busy)
         )
-        result[implementation] = {"seconds": seconds, "cpu_seconds": cpu_seconds}
+        result[implementation] |= {"seconds": seconds, "cpu_seconds": cpu_seconds}
+        errors = result[implementation]["relative_errors"]
         print(
             f"{name:12} {implementation:6} {1e3 * seconds['median']:9.3f} ms "
             f"({1e3 * seconds['min']:.3f}-{1e3 * seconds['max']:.3f}), CPU time "
-            f"{1e3 * cpu_seconds['median']:.3f} ms, {tokens.dtype}",
+            f"{1e3 * cpu_seconds['median']:.3f} ms, {tokens.dtype}, error "
+            f"{errors['outputs']:.1e}, of gradients {errors['gradients']:.1e}",
             flush=True,
         )
     return result

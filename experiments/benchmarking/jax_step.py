@@ -11,7 +11,6 @@ from ml_collections import ConfigDict
 
 from vit_jax.config import (
     apply_overrides,
-    default_config,
     load_config_file,
     make_config,
     set_value,
@@ -21,10 +20,12 @@ from vit_jax.parallel import mesh as meshes
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import Experiment, make_experiment
 from vit_jax.training.input_pipeline import InputPipeline
+from vit_jax.training.train_state import TrainState
 
 NUM_IMAGES = 50_000
-# The configs whose augmentation and optimizer a model has; others have the defaults.
+# The config files that some names stand for; others are models with default settings.
 CONFIGS = {
+    "vit_cifar": "vit_cifar.py",
     "vit_ti": "vit_192x12.py",
     "vit_192x9": "vit_192x9.py",
     "resnet18": "vit_192x9.py:resnet18",
@@ -37,10 +38,9 @@ def load_config(model: str, batch_size: int, overrides: Sequence[str]) -> Config
     config = (
         load_config_file(str(folder / CONFIGS[model]))
         if model in CONFIGS
-        else default_config()
+        else make_config({"model": {"name": model}})
     )
     for key, value in {
-        "model.name": model,
         "batch_size": batch_size,
         "num_devices": 1,
         "data.mean": (0.49, 0.48, 0.45),
@@ -72,29 +72,34 @@ class JaxStep:
       experiment: what is trained.
       compile_seconds: of tracing, lowering and compiling.
       temp_bytes: XLA's scratch memory, without state and data.
+      pipeline: gives each step its batch.
+      state: after the steps so far.
+      metrics: of each step of the last call.
     """
 
     experiment: Experiment
     compile_seconds: float
     temp_bytes: int
+    pipeline: InputPipeline
+    state: TrainState
+    metrics: dict[str, jax.Array]
 
     def __init__(self, config: ConfigDict, dataset: Dataset, steps_per_dispatch: int):
         splits = dict.fromkeys(("train", "val", "test"), dataset)
         self.experiment = make_experiment(config, splits)
         self.steps_per_dispatch = steps_per_dispatch
-        self._state = self.experiment.init_state()
-        self._next_step = 0
+        self.restart()
         mesh = self.experiment.mesh
         whole = meshes.replicated(mesh)
-        self._pipeline = InputPipeline(dataset, self.experiment.config, mesh)
+        self.pipeline = InputPipeline(dataset, self.experiment.config, mesh)
         self._root_key = jax.device_put(self.experiment.root_key, whole)
         self._lr_scale = meshes.put(np.float32(1), whole)
         start = time.perf_counter()
         compiled = dispatch.compile_steps(
             self.experiment,
-            self._state,
+            self.state,
             self._root_key,
-            self._pipeline,
+            self.pipeline,
             [steps_per_dispatch],
         )
         self.compile_seconds = time.perf_counter() - start
@@ -102,15 +107,19 @@ class JaxStep:
         memory = self._compiled.memory_analysis()
         self.temp_bytes = memory.temp_size_in_bytes if memory is not None else 0
 
+    def restart(self) -> None:
+        """Goes back to the state before the first step."""
+        self.state, self._next_step = self.experiment.init_state(), 0
+
     def __call__(self) -> None:
-        batches = self._pipeline.batches_at(self._next_step, self.steps_per_dispatch)
+        batches = self.pipeline.batches_at(self._next_step, self.steps_per_dispatch)
         self._next_step += self.steps_per_dispatch
-        self._state, metrics = self._compiled(
-            self._state,
-            self._pipeline.split,
+        self.state, self.metrics = self._compiled(
+            self.state,
+            self.pipeline.split,
             meshes.put(batches, meshes.split_batches(self.experiment.mesh)),
             self._root_key,
             self._lr_scale,
             self.experiment.teacher,
         )
-        jax.block_until_ready(metrics)
+        jax.block_until_ready(self.metrics)

@@ -41,7 +41,6 @@ _GRACE_SECONDS = 60
 # Starting and compiling take this long: a shorter run would save nothing.
 _MIN_RUN_SECONDS = 60
 _POLL_SECONDS = 0.2
-_CHILD = [sys.executable, str(pathlib.Path(__file__).with_name("child.py"))]
 # 128 + signal, or minus the signal where `child` had no handler yet.
 _ASKED_TO_STOP = (130, 143, -signal.SIGTERM)
 
@@ -80,6 +79,12 @@ class Job:
     def requested(self) -> dict[str, Any]:
         """Every setting by key, {"optim.learning_rate": 1e-3}, as JSON restores it."""
         return _by_key(self.load_config())
+
+
+def as_child(command: Sequence[str]) -> list[str]:
+    """The command so that it is asked to stop when this process ends, see `child`."""
+    wrapper = pathlib.Path(__file__).with_name("child.py")
+    return [sys.executable, str(wrapper), str(os.getpid()), *command]
 
 
 def run_environment(parallel: int) -> dict[str, str]:
@@ -212,7 +217,7 @@ class Jobs:
         say(f"{time.strftime('%H:%M:%S')} {job.name}")
         with (self.folder(job).path / "log.txt").open("a", encoding="utf-8") as log:
             return subprocess.Popen(
-                [*_CHILD, str(os.getpid()), *self.command(job)],
+                as_child(self.command(job)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -64,6 +64,14 @@ class Search:
         """Runs of the study's config."""
         return self.final_jobs("ours", self.study.config, {})
 
+    @property
+    def needs_probes(self) -> bool:
+        """Whether the time of the rivals has to be measured.
+
+        With a time budget for all runs, each measures its own speed.
+        """
+        return self.study.equal_time and not self.shared.get("time_budget")
+
     def probe(self, rival: str) -> Job:
         """A short run that measures the rival's speed."""
         return self.final_jobs(f"{pathlib.Path(rival).stem}-probe", rival, PROBE)[0]
@@ -71,7 +79,7 @@ class Search:
     def rival_jobs(self, rival: str) -> list[Job] | None:
         """Runs of a rival; None while it is not known for how long it may train."""
         length = {}
-        if self.study.equal_time:
+        if self.needs_probes:
             ours, probe = self.our_jobs()[0], self.probe(rival)
             if not (self.jobs.is_finished(ours) and self.jobs.is_finished(probe)):
                 return None
@@ -118,7 +126,7 @@ def train_final(search: Search, deadline: float) -> Final:
     for rival in search.study.rivals:
         if final.left:
             break
-        if search.study.equal_time and search.jobs.is_finished(final.jobs[0]):
+        if search.needs_probes and search.jobs.is_finished(final.jobs[0]):
             launch([search.probe(rival)], final.probes)
         jobs = search.rival_jobs(rival)
         if jobs is not None:
@@ -133,7 +141,7 @@ def final_commands(search: Search) -> Iterator[list[str] | str]:
     for job in search.our_jobs():
         yield search.jobs.command(job)
     for rival in search.study.rivals:
-        if search.study.equal_time:
+        if search.needs_probes:
             yield search.jobs.command(search.probe(rival))
         jobs = search.rival_jobs(rival)
         if jobs is None:

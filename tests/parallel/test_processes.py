@@ -1,5 +1,8 @@
 """Decisions that two real processes take together."""
 
+import subprocess
+import sys
+
 import pytest
 
 from tests.parallel.running import outputs, running
@@ -48,3 +51,24 @@ def test_processes_agree_and_fail_together():
     assert "error: Process 1 could not start; see its own message." in first
     assert "error: Process 1 differs from process 0 (seed: 0 there, 1 here)" in second
     assert "Traceback" not in first + second
+
+
+ALONE = """
+import jax
+from vit_jax.parallel import processes
+from vit_jax.training.progress import say
+
+assert processes.is_primary()
+say("alone")
+# JAX refuses this once its devices are in use.
+jax.config.update("jax_num_cpu_devices", 3)
+assert jax.device_count() == 3 and processes.is_primary()
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_only_launches_others_leaves_them_the_devices():
+    result = subprocess.run(
+        [sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=500
+    )
+    assert (result.returncode, result.stdout) == (0, "alone\n"), result.stderr

@@ -20,13 +20,18 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from vit_jax.errors import UserError
+from vit_jax.parallel import distributed
 
 T = TypeVar("T")
 
 
 def is_primary() -> bool:
-    """Whether this process is process 0, which alone writes files and prints."""
-    return jax.process_index() == 0
+    """Whether this process is process 0, which alone writes files and prints.
+
+    A process that is alone need not start JAX's devices to know it: one that only
+    launches trainings leaves them, and their memory, to those.
+    """
+    return not distributed.is_started() or jax.process_index() == 0
 
 
 def broadcast_from_primary(function: Callable[[], T]) -> T:

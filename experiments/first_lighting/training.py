@@ -1,0 +1,64 @@
+"""Accuracy over seconds of training runs."""
+
+import pathlib
+from typing import Any
+
+from vit_jax.runs.folder import RunFolder
+
+_COLUMNS = ("step", "epoch", "seconds", "accuracy", "loss")
+_RESULTS = ("selected_on", "num_epochs", "num_params", "train_seconds")
+_RESULTS += ("compile_seconds", "images_per_second")
+
+
+def describe_training(out: pathlib.Path) -> dict[str, dict[str, Any]]:
+    """What the runs below OUT/runs have reached, whether they are finished or not.
+
+    Returns:
+      For each run its seed, its evaluations during the training (the accuracy is that
+      on the images held out, "seconds" are those of training), and, once it is
+      finished, its test accuracy, length and speed; or why it failed.
+    """
+    return {
+        path.name: _describe(RunFolder(path))
+        for path in sorted((out / "runs").glob("*"))
+    }
+
+
+def _describe(folder: RunFolder) -> dict[str, Any]:
+    evaluations = [
+        {name: record.get(name) for name in _COLUMNS}
+        for record in folder.read_metrics()
+        if record["split"] == "val"
+    ]
+    described: dict[str, Any] = {"evaluations": evaluations}
+    if folder.has("config"):
+        described["seed"] = folder.read("config")["seed"]
+    if folder.has("results"):
+        results = folder.read("results")
+        described |= {name: results.get(name) for name in _RESULTS}
+        described["test_accuracy"] = results["test"]["accuracy"]
+    elif (error := folder.path / "error.txt").exists():
+        described["error"] = error.read_text(errors="replace")
+    return described
+
+
+def summarize(runs: dict[str, dict[str, Any]]) -> list[str]:
+    """A line for each run."""
+    lines = []
+    for name, run in runs.items():
+        line, evaluations = name, run["evaluations"]
+        if evaluations:
+            last = evaluations[-1]
+            line += f": {_percent(last['accuracy'])} held out, {last['seconds']:.1f} s"
+        if "test_accuracy" in run:
+            line += f"; {_percent(run['test_accuracy'])} test"
+        elif "error" in run:
+            line += f"; {run['error'].strip().splitlines()[-1]}"
+        else:
+            line += "; not finished"
+        lines.append(line)
+    return lines
+
+
+def _percent(accuracy: float | None) -> str:
+    return "–" if accuracy is None else f"{accuracy:.2%}"
