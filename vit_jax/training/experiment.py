@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -166,6 +166,7 @@ def make_experiment(
     stage: int = 0,
     first_step: int = 0,
     teacher: Run | None = None,
+    devices: Sequence[jax.Device] | None = None,
 ) -> Experiment:
     """Builds model, optimizer, augmentation and steps; compiles nothing.
 
@@ -174,6 +175,7 @@ def make_experiment(
       first_step: number of steps done before it.
       teacher: of `load_teacher`, which is called here where this is None; several
         processes have to call it first, all together.
+      devices: to choose config.num_devices from; None: all that JAX has.
 
     Raises:
       UserError: settings that do not fit each other, the data or the devices.
@@ -183,7 +185,7 @@ def make_experiment(
     run_config = pin_teacher(resolve_config(config, train), teacher, train)
     config = stage_configs(run_config)[stage]
     image_shape, num_classes = input_shape(config, train), len(train.class_names)
-    mesh = meshes.make_mesh(config.num_devices)
+    mesh = meshes.make_mesh(config.num_devices, devices)
     _check_settings(config, splits, mesh)
     is_masked = config.objective == "masked_autoencoding"
     how_scored = masked if is_masked else scoring
