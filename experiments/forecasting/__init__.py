@@ -3,7 +3,7 @@
 targets.py    the GPUs, each a file of public figures in targets/
 programs.py   the programs of a config, compiled for a target
 hlo.py        the text of a compiled program: kernels, bytes, operations
-kinds.py      what a kernel belongs to: attention, optimizer, augmentation, ...
-budget.py     the time that kernels take by the figures of a target
+work.py       what a kernel computes: products, convolutions, everything else
+budget.py     kernels by kind, and the time that they take by the figures of a target
 report.py     the forecast as a table
 """

@@ -140,9 +140,7 @@ def _compile(experiment: Experiment) -> Programs:
     )
     batch_size = eval_batch_size(config, experiment.splits, mesh.size)
     shape = (batch_size, *experiment.splits["train"].images.shape[1:])
-    images = jax.ShapeDtypeStruct(
-        shape, jnp.uint8, sharding=meshes.split_batch(mesh)
-    )
+    images = jax.ShapeDtypeStruct(shape, jnp.uint8, sharding=meshes.split_batch(mesh))
     evaluate = _timed(
         lambda: experiment.eval_step.lower(state.variables, images).compile()
     )

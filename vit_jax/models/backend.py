@@ -1,9 +1,10 @@
 """What this machine computes with: the only place that decides it.
 
 Every decision follows from the platform and the number of devices, or from the platform
-that `computing_for` names. Models ask here for the implementation of a product, a convolution or
-attention; `training` asks for the dtype "auto", the number of microbatches, the steps
-per dispatch and whether loops are written out. Numbers come out alike up to rounding.
+that `computing_for` names. Models ask here for the implementation of a product, a
+convolution or attention; `training` asks for the dtype "auto", the number of
+microbatches, the steps per dispatch and whether loops are written out. Numbers come out
+alike up to rounding.
 Dropout is not decided here: it draws the same mask on every machine.
 """
 

@@ -12,9 +12,7 @@ from vit_jax.errors import UserError
 from vit_jax.parallel import host_memory, processes
 
 
-def make_mesh(
-    num_devices: int = 0, among: Sequence[jax.Device] | None = None
-) -> Mesh:
+def make_mesh(num_devices: int = 0, among: Sequence[jax.Device] | None = None) -> Mesh:
     """A mesh of one axis, "data", over the first `num_devices` devices (0: all).
 
     With several processes these are the first devices of each, equally many.
