@@ -99,7 +99,7 @@ def _kind(kernel: hlo.Kernel, done: Work, op_name: str) -> str:
     if 2 * done.random_ops > done.scalar_ops and not done.product_flops:
         return "random bits"
     # The projections before and after are named qkv and out.
-    inside = re.search(r"_attend_plainly|dot_product_attention", op_name)
+    inside = re.search(r"attend_|dot_product_attention", op_name)
     if inside or is_fused_attention(kernel.body):
         return "attention"
     return "products" if done.product_flops else "the rest"
