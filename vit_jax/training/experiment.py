@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
 from vit_jax import augment, data, models
@@ -230,7 +230,7 @@ def make_experiment(
         objective=make_objective(config, model, teacher, _class_weights(config, train)),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
-        augment=make_augment(config, plan, num_classes, config.seed),
+        augment=_make_augment(config, plan, num_classes),
         trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
@@ -310,14 +310,8 @@ def _trained_names(
     return None if trained == names else trained
 
 
-def make_augment(
-    config: ConfigDict, plan: Plan, num_classes: int, seed: int | UInt32[Array, ""]
-) -> Callable:
-    """`augment.make_augment` of a resolved config.
-
-    Args:
-      seed: of the first view of each example under alternating flips.
-    """
+def _make_augment(config: ConfigDict, plan: Plan, num_classes: int) -> Callable:
+    """`augment.make_augment` of a resolved config."""
     return augment.make_augment(
         config.augment,
         mean=config.data.mean,
@@ -325,7 +319,6 @@ def make_augment(
         num_classes=num_classes,
         mix_until_step=plan.first_step + plan.mix_until,
         side=config.data.resize,
-        seed=seed,
     )
 
 

@@ -59,6 +59,7 @@ def train_step(
             step=step,
             epochs=batch["epochs"],
             indices=batch["indices"],
+            run_key=root_key,
         )
     grads, batch_stats, metrics = mean_gradients(
         state,
