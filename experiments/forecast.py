@@ -43,7 +43,8 @@ def forecast(config: ConfigDict, target: str) -> dict[str, Any]:
 
     described = targets.load_target(target)
     device = targets.describe_device(described)
-    return report.describe(programs.compile_programs(config, device), described)
+    experiment = programs.make_described(config, device)
+    return report.describe(programs.compile_programs(experiment), described)
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -5,8 +5,10 @@ for the choices that XLA makes by timing kernels on the device.
 """
 
 import dataclasses
+import functools
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -93,12 +95,12 @@ def describe_data(config_data: ConfigDict) -> dict[str, Dataset]:
     )
 
 
-def compile_programs(config: ConfigDict, device: jax.Device) -> Programs:
-    """Compiles training, evaluation and initialisation of a config's first stage.
+def make_described(config: ConfigDict, device: jax.Device) -> Experiment:
+    """The experiment of a config's first stage on a device that is only described.
 
     Args:
       config: complete; it is trained on one device.
-      device: a description of a GPU, see `targets.describe_device`.
+      device: see `targets.describe_device`.
 
     Raises:
       UserError: the config has a mistake, or learns from a teacher.
@@ -110,55 +112,83 @@ def compile_programs(config: ConfigDict, device: jax.Device) -> Programs:
         )
     config = config.copy_and_resolve_references()
     config.num_devices = 1
-    splits = describe_data(config.data)
     with backend.computing_for("gpu"):
-        experiment = make_experiment(config, splits, devices=[device])
-        return _compile(experiment)
+        return make_experiment(config, describe_data(config.data), devices=[device])
 
 
-def _compile(experiment: Experiment) -> Programs:
-    config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
-    whole = meshes.replicated(mesh)
-
-    def describe(tree: Any, sharding: Any = whole) -> Any:
-        return jax.tree.map(
-            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree
-        )
-
-    pipeline = InputPipeline(experiment.splits["train"], config, mesh, put=describe)
-    most = dispatch.steps_per_dispatch(config, plan, pipeline)
-    dispatches = Counter(size for _, size in dispatch.plan_dispatches(plan, 0, most))
-    num_steps = max(dispatches, key=lambda size: size * dispatches[size])
-    root_key = describe(experiment.root_key)
-    initialise = _timed(lambda: experiment.init_state.func.lower(root_key).compile())
-    state = describe(jax.eval_shape(experiment.init_state))
-    train = _timed(
-        lambda: dispatch.compile_steps(
-            experiment, state, root_key, pipeline, [num_steps]
-        )[num_steps],
-        num_steps,
-    )
-    batch_size = eval_batch_size(config, experiment.splits, mesh.size)
-    shape = (batch_size, *experiment.splits["train"].images.shape[1:])
-    images = jax.ShapeDtypeStruct(shape, jnp.uint8, sharding=meshes.split_batch(mesh))
-    evaluate = _timed(
-        lambda: experiment.eval_step.lower(state.variables, images).compile()
-    )
+def compile_programs(experiment: Experiment) -> Programs:
+    """All programs of a run of `make_described`."""
+    plan = experiment.plan
     num_val = len(experiment.splits.get("val", ()))
+    batch_size = _eval_batch_size(experiment)
     return Programs(
         experiment=experiment,
-        dispatches=dict(dispatches),
-        train=train,
-        evaluate=evaluate,
-        initialise=initialise,
+        dispatches=_dispatches(experiment, _pipeline(experiment)),
+        train=compile_training(experiment),
+        evaluate=_compile_evaluation(experiment, batch_size),
+        initialise=_compile_initialisation(experiment),
         num_evaluations=-(-plan.total_steps // plan.eval_every) if num_val else 0,
         num_eval_batches=-(-num_val // batch_size),
     )
 
 
-def _timed(compile_: Any, num_steps: int = 1) -> Program:
+def compile_training(experiment: Experiment) -> Program:
+    """The train program of the number of steps that a run needs most often."""
+    pipeline = _pipeline(experiment)
+    dispatches = _dispatches(experiment, pipeline)
+    num_steps = max(dispatches, key=lambda size: size * dispatches[size])
+    state = _describe(experiment, jax.eval_shape(experiment.init_state))
+    root_key = _describe(experiment, experiment.root_key)
+    return _timed(
+        lambda: dispatch.compile_steps(
+            experiment, state, root_key, pipeline, [num_steps]
+        )[num_steps],
+        num_steps,
+    )
+
+
+def _compile_evaluation(experiment: Experiment, batch_size: int) -> Program:
+    shape = (batch_size, *experiment.splits["train"].images.shape[1:])
+    sharding = meshes.split_batch(experiment.mesh)
+    images = jax.ShapeDtypeStruct(shape, jnp.uint8, sharding=sharding)
+    state = _describe(experiment, jax.eval_shape(experiment.init_state))
+    return _timed(lambda: experiment.eval_step.lower(state.variables, images).compile())
+
+
+def _compile_initialisation(experiment: Experiment) -> Program:
+    root_key = _describe(experiment, experiment.root_key)
+    return _timed(lambda: experiment.init_state.func.lower(root_key).compile())
+
+
+def _pipeline(experiment: Experiment) -> InputPipeline:
+    train, config = experiment.splits["train"], experiment.config
+    put = functools.partial(_describe, experiment)
+    return InputPipeline(train, config, experiment.mesh, put=lambda x, _: put(x))
+
+
+def _dispatches(experiment: Experiment, pipeline: InputPipeline) -> dict[int, int]:
+    plan = experiment.plan
+    with backend.computing_for("gpu"):
+        most = dispatch.steps_per_dispatch(experiment.config, plan, pipeline)
+    return dict(Counter(size for _, size in dispatch.plan_dispatches(plan, 0, most)))
+
+
+def _eval_batch_size(experiment: Experiment) -> int:
+    return eval_batch_size(experiment.config, experiment.splits, 1)
+
+
+def _describe(experiment: Experiment, tree: Any) -> Any:
+    """Shapes of arrays, each with a whole copy on the device."""
+    sharding = meshes.replicated(experiment.mesh)
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree
+    )
+
+
+def _timed(compile_: Callable[[], Any], num_steps: int = 1) -> Program:
     start = time.monotonic()
-    compiled = compile_()
+    with backend.computing_for("gpu"):
+        compiled = compile_()
     seconds = time.monotonic() - start
     sizes = compiled.memory_analysis()
     peak = (
