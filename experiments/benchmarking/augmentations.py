@@ -89,6 +89,7 @@ def augment_seconds(
                 step=jnp.int32(0),
                 epochs=epochs,
                 indices=indices,
+                run_key=key,
             )
             # Sums, so that nothing is left out as unused.
             return total + images_out.sum() + targets.sum()

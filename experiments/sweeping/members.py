@@ -18,7 +18,7 @@ from vit_jax.errors import UserError
 from vit_jax.metrics import classification
 from vit_jax.models import backend
 from vit_jax.training import steps
-from vit_jax.training.experiment import Experiment, make_augment, make_experiment
+from vit_jax.training.experiment import Experiment, make_experiment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +59,6 @@ class Sweep:
             lambda *leaves: jnp.stack(leaves), *(initial[seed] for seed in seeds)
         )
         self._root_keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-        self._seeds = jnp.array(seeds, jnp.uint32)
         rates = np.array([member.learning_rate for member in members])
         self._lr_scales = jnp.float32(rates / config.optim.learning_rate)
         self.is_shared = shared_order or len(set(seeds)) == 1
@@ -74,24 +73,16 @@ class Sweep:
     def _one_step(self, states, images, labels, indices, epochs):
         """One step of all members; `indices` [orders, batch], `epochs` [batch]."""
 
-        def member_step(state, root_key, lr_scale, seed, batch):
-            augment = make_augment(
-                self.experiment.config,
-                self.experiment.plan,
-                self._splits["train"].num_classes,
-                seed,  # a member's own order of alternating flips
-            )
-            return self.experiment.train_step(
-                state, batch, root_key, lr_scale, augment=augment
-            )
+        def member_step(state, root_key, lr_scale, batch):
+            return self.experiment.train_step(state, batch, root_key, lr_scale)
 
         take = functools.partial(steps.take_batch, images, labels, epochs=epochs)
         if len(self._orders) == 1:
             batch, axis = take(indices=indices[0]), None
         else:
             batch, axis = jax.vmap(lambda i: take(indices=i))(indices), 0
-        step = jax.vmap(member_step, in_axes=(0, 0, 0, 0, axis))
-        return step(states, self._root_keys, self._lr_scales, self._seeds, batch)
+        step = jax.vmap(member_step, in_axes=(0, 0, 0, axis))
+        return step(states, self._root_keys, self._lr_scales, batch)
 
     def _many_steps(self, states, images, labels, indices, epochs):
         """`indices` [steps, orders, batch] and `epochs` [steps, batch]."""

@@ -119,9 +119,11 @@ def test_random_flip_mirrors_half_of_the_time():
 def test_alternating_flip_alternates_from_a_fair_coin():
     image = noise_image(4, 4)
 
-    @functools.partial(jax.jit, static_argnames="seed")
+    @jax.jit
     def views(epoch, seed):
-        flip = functools.partial(geometry.alternating_flip, epoch=epoch, seed=seed)
+        flip = functools.partial(
+            geometry.alternating_flip, epoch=epoch, run_key=jax.random.key(seed)
+        )
         flipped = jax.vmap(lambda i: flip(jnp.asarray(image), index=i))(
             jnp.arange(1000)
         )

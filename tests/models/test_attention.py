@@ -7,7 +7,11 @@ import pytest
 
 from vit_jax.errors import UserError
 from vit_jax.models import make_model
-from vit_jax.models.attention import SelfAttention, mimetic_kernels
+from vit_jax.models.attention import (
+    SelfAttention,
+    attend_in_16_bits,
+    mimetic_kernels,
+)
 from vit_jax.models.block_settings import BlockSettings
 
 
@@ -60,6 +64,65 @@ def test_implementations_of_attention_agree(implementation, dtype):
     assert_close(out, results[1][1])
     (weights,) = state["intermediates"]["attention"]
     np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+
+
+def attend_in_float32(query, key, value, keep, scale):
+    logits = jnp.einsum("bhqd,bhkd->bhqk", query, key) * query.shape[-1] ** -0.5
+    weights = jax.nn.softmax(logits)
+    if keep is not None:
+        weights = jnp.where(keep, weights * scale, 0)
+    return jnp.einsum("bhqk,bhkd->bhqd", weights, value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("drops", [False, True])
+def test_attention_in_16_bits_has_the_derivatives_of_32(drops):
+    keys = jax.random.split(jax.random.key(0), 5)
+    shape = (2, 3, 8, 4)
+    query, key, value, slope = (jax.random.normal(k, shape) for k in keys[:4])
+    keep, scale = None, 1.0
+    if drops:
+        keep, scale = jax.random.bernoulli(keys[4], 0.75, (2, 3, 8, 8)), 1 / 0.75
+
+    def run(attend, dtype):
+        arrays = [x.astype(dtype) for x in (2 * query, key, value)]
+        mixed, back = jax.vjp(lambda *x: attend(*x, keep, scale), *arrays)
+        return mixed, *back(slope.astype(dtype))
+
+    exact = run(attend_in_float32, jnp.float32)
+    # With numbers of 32 bits nothing is rounded: the formulas are tested.
+    for dtype, tolerance in ((jnp.float32, 1e-5), (jnp.bfloat16, 2e-2)):
+        for found, wanted in zip(run(attend_in_16_bits, dtype), exact, strict=True):
+            assert found.dtype == dtype
+            difference = jnp.abs(found.astype(jnp.float32) - wanted).max()
+            assert difference <= tolerance * jnp.abs(wanted).max()
+
+
+@pytest.mark.slow
+def test_attention_in_16_bits_drops_what_32_bits_drop():
+    """The mask does not depend on the dtype, and the gradient knows it."""
+    tokens = jax.random.normal(jax.random.key(1), (2, 8, 16))
+    layers = [
+        SelfAttention(BlockSettings(num_heads=2, attention_dropout=0.5, dtype=dtype))
+        for dtype in (jnp.float32, jnp.bfloat16)
+    ]
+    params = layers[0].init(jax.random.key(0), tokens, train=False)["params"]
+    # With large values a weight that is dropped changes the output by far more than
+    # rounding does.
+    params = jax.tree.map(lambda x: 20 * x, params)
+
+    def gradient(layer):
+        def loss(tokens):
+            out = layer.apply(
+                {"params": params}, tokens, train=True,
+                rngs={"dropout": jax.random.key(2)},
+            )  # fmt: skip
+            return jnp.square(out.astype(jnp.float32)).sum()
+
+        return jax.grad(loss)(tokens)
+
+    wide, short = (gradient(layer) for layer in layers)
+    assert jnp.abs(wide - short).max() < 0.05 * jnp.abs(wide).max()
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,9 @@ def test_the_file_of_the_docs_adds_to_all_tables(my_code):
     images = np.zeros((64, 16, 16, 3), np.uint8)
     indices = jnp.arange(64, dtype=jnp.int32)
     found, _ = jax.jit(operation)(
-        jax.random.key(0), images, 0 * indices, step=0, epochs=indices, indices=indices
-    )
+        jax.random.key(0), images, 0 * indices, step=0, epochs=indices, indices=indices,
+        run_key=jax.random.key(0),
+    )  # fmt: skip
     inverted = np.asarray(found[:, 8, 8, 0])
     assert set(inverted.tolist()) == {0, 1} and 0.25 < inverted.mean() < 0.75
     add_user_code(config.code)  # The same file again is no conflict.

@@ -3,6 +3,8 @@
 import dataclasses
 import pathlib
 
+import jax
+import numpy as np
 import pytest
 
 from vit_jax import data
@@ -97,3 +99,31 @@ def test_a_compiled_step_that_does_not_fit_is_refused_with_a_way_out(
         assert words in str(refusal.value)
     smaller = int(str(refusal.value).split("config.batch_size=")[1].split()[0])
     assert 0 < smaller < 512
+
+
+@pytest.mark.slow
+def test_seeds_share_a_program(tiny_config):
+    """The seed is an argument, also of the flips' first views."""
+    config = tiny_config(augment__flip="alternating", model__dropout=0.1)
+    texts = set()
+    for seed in (0, 1):
+        config.seed = seed
+        experiment = make_experiment(config, data.load(config.data))
+        pipeline = InputPipeline(
+            experiment.splits["train"], experiment.config, experiment.mesh
+        )
+        lowered = jax.jit(experiment.train_step).lower(
+            jax.eval_shape(experiment.init_state),
+            {
+                name: jax.ShapeDtypeStruct(shape.shape[1:], shape.dtype)
+                for name, shape in pipeline.shapes(1).items()
+            }
+            | {
+                "images": jax.ShapeDtypeStruct((16, 8, 8, 1), np.uint8),
+                "labels": jax.ShapeDtypeStruct((16,), np.int32),
+            },
+            experiment.root_key,
+            np.float32(1),
+        )
+        texts.add(lowered.as_text())
+    assert len(texts) == 1

@@ -38,7 +38,6 @@ def augmented_views(
             # Each image is a class, so that the targets name the images in a mixture.
             num_classes=len(indices),
             mix_until_step=make_plan(config, len(dataset)).mix_until,
-            seed=config.seed,
         )
     )
     chosen = dataset.select(indices)
@@ -51,6 +50,7 @@ def augmented_views(
             step=jnp.int32(0),
             epochs=jnp.full(len(indices), epoch, jnp.int32),
             indices=jnp.asarray(indices, jnp.int32),
+            run_key=jax.random.key(config.seed),
         )
         views.append(np.asarray(normalized) * np.float32(std) + np.float32(mean))
         for own, shares in enumerate(np.array(targets)):

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int, Int32, Key, UInt8, UInt32
+from jaxtyping import Array, Float32, Int, Int32, Key, UInt8
 
 from vit_jax.augment import erase, geometry, mix, policies
 from vit_jax.errors import UserError, did_you_mean
@@ -65,9 +65,7 @@ def _unchanged(key, image, **_):
     return image
 
 
-def _make_image_operations(
-    config: Any, *, seed: int | UInt32[Array, ""]
-) -> tuple[Callable, ...]:
+def _make_image_operations(config: Any) -> tuple[Callable, ...]:
     """(crop, flip, policy, erasing), each (key, image, ...) -> image."""
     crop = {
         "pad": partial(
@@ -81,7 +79,7 @@ def _make_image_operations(
     flip = {
         "random": lambda key, image, **_: geometry.random_flip(key, image),
         "alternating": lambda key, image, **seen: geometry.alternating_flip(
-            image, seed=seed, **seen
+            image, **seen
         ),
         "none": _unchanged,
     }[config.flip]
@@ -146,7 +144,6 @@ def make_augment(
     num_classes: int,
     mix_until_step: int,
     side: int | None = None,
-    seed: int | UInt32[Array, ""] = 0,
 ) -> Callable[..., tuple[Array, Array]]:
     """The augmentation that `config.augment` describes, a pure function.
 
@@ -157,24 +154,23 @@ def make_augment(
       num_classes: number of columns of the targets.
       mix_until_step: the first step without MixUp and CutMix.
       side: in pixels, to which the augmented images are resized; None: no resize.
-      seed: of the first view of each example under alternating flip.
 
     Returns:
-      augment(key, images, labels, *, step, epochs, indices) -> (images, targets) of a
-      batch. The images given are uint8, 0..255, and those returned are normalised
-      float32; each image has a row of targets that sums to 1. `step` is the number of
-      optimizer steps done, `epochs` the number of the pass over the training split for
-      each image, and `indices` its index there; the last two are used by alternating
-      flips only.
+      augment(key, images, labels, *, step, epochs, indices, run_key) -> (images,
+      targets) of a batch. The images given are uint8, 0..255, and those returned are
+      normalised float32; each image has a row of targets that sums to 1. `step` is the
+      number of optimizer steps done, `epochs` the number of the pass over the training
+      split for each image, `indices` its index there and `run_key` a key that is
+      constant during a run; the last three are used by alternating flips only.
     """
-    crop, flip, policy, erasing = _make_image_operations(config, seed=seed)
+    crop, flip, policy, erasing = _make_image_operations(config)
     mixing = _make_mixing(config)
     smoothing = config.label_smoothing
 
-    def augment_image(key, image, epoch, index):
+    def augment_image(key, image, epoch, index, run_key):
         crop_key, flip_key, policy_key, erase_key = jax.random.split(key, 4)
         image = crop(crop_key, image)
-        image = flip(flip_key, image, epoch=epoch, index=index)
+        image = flip(flip_key, image, epoch=epoch, index=index, run_key=run_key)
         image = policy(policy_key, image)
         return erasing(erase_key, normalize(image, mean, std))
 
@@ -186,10 +182,13 @@ def make_augment(
         step: Int32[Array, ""],
         epochs: Int32[Array, " b"],
         indices: Int32[Array, " b"],
+        run_key: Key[Array, ""],
     ) -> tuple[Float32[Array, "b rows columns c"], Float32[Array, "b k"]]:
         image_key, mix_key = jax.random.split(key)
         keys = jax.random.split(image_key, len(images))
-        images = jax.vmap(augment_image)(keys, images, epochs, indices)
+        images = jax.vmap(augment_image, in_axes=(0, 0, 0, 0, None))(
+            keys, images, epochs, indices, run_key
+        )
         targets = smooth_labels(labels, num_classes=num_classes, smoothing=smoothing)
         if mixing is not None:
             active = step < mix_until_step

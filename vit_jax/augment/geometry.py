@@ -9,7 +9,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int32, Key, Shaped, UInt8, UInt32
+from jaxtyping import Array, Bool, Int, Int32, Key, Shaped, UInt8
 
 _PAD_MODES = {"zero": "constant", "reflect": "reflect", "edge": "edge"}
 
@@ -157,7 +157,7 @@ def alternating_flip(
     *,
     epoch: Int[Array, ""],
     index: Int[Array, ""],
-    seed: int | UInt32[Array, ""],
+    run_key: Key[Array, ""],
 ) -> UInt8[Array, "h w c"]:
     """Flips left to right in every other epoch (Jordan 2024, airbench).
 
@@ -168,9 +168,9 @@ def alternating_flip(
       image: 0..255.
       epoch: number of the pass over the data.
       index: of the training example, from which its first view is drawn.
-      seed: of the first views; constant during a run.
+      run_key: draws the first views; constant during a run.
     """
-    coin = jax.random.bernoulli(jax.random.fold_in(jax.random.key(seed), index))
+    coin = jax.random.bernoulli(jax.random.fold_in(run_key, index))
     return mirror(image, mirrored=coin ^ (epoch % 2 == 1))
 
 

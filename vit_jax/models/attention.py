@@ -5,7 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from vit_jax.models import backend
 from vit_jax.models.block_settings import BlockSettings
@@ -43,7 +43,8 @@ class SelfAttention(nn.Module):
             kernel_init=qkv_init,
             name="qkv",
         )(tokens)
-        query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+        # The derivative of a split is one concatenation, that of three slices is a sum.
+        query, key, value = (x.squeeze(2) for x in jnp.split(qkv, 3, axis=2))
         if settings.qk_norm:
             norm = functools.partial(
                 LayerNorm, settings.norm_eps, settings.dtype, use_bias=False
@@ -55,18 +56,24 @@ class SelfAttention(nn.Module):
             "intermediates"
         ) or self.has_variable("perturbations", "attention")
         if implementation == "plain" or needs_weights:
-            mixed = self._attend_plainly(query, key, value, train)
+            is_short = query.dtype.itemsize == 2 and not needs_weights
+            mixed = self._attend_plainly(query, key, value, train, is_short)
         else:
             mixed = attend(query, key, value, implementation=implementation)
         mixed = dense(width, axis=(-2, -1), kernel_init=out_init, name="out")(mixed)
         return Dropout(settings.dropout, deterministic=not train)(mixed)
 
-    def _attend_plainly(self, query, key, value, train):
+    def _attend_plainly(self, query, key, value, train, is_short):
         settings = self.settings
         # The heads come before the tokens here, once. Otherwise XLA (JAX 0.10) would
         # transpose for each product on a CPU, forward and backward.
         query, key, value = (x.swapaxes(1, 2) for x in (query, key, value))
         num_tokens, head_width = query.shape[2:]
+        drop = Dropout(settings.attention_dropout, deterministic=not train)
+        if is_short and not settings.local_attention:
+            keep, scale = drop.mask((*query.shape[:3], num_tokens))
+            mixed = attend_in_16_bits(query, key, value, keep, scale)
+            return mixed.swapaxes(1, 2)
         # Logits and softmax are float32 whatever the dtype of the products' operands.
         logits = jnp.einsum(
             "bhqd,bhkd->bhqk", query, key, preferred_element_type=jnp.float32
@@ -88,7 +95,6 @@ class SelfAttention(nn.Module):
 
         if self.has_variable("perturbations", "attention"):
             weights = self.perturb("attention", weights)
-        drop = Dropout(settings.attention_dropout, deterministic=not train)
         weights = drop(weights).astype(settings.dtype)
         mixed = jnp.einsum("bhqk,bhkd->bhqd", weights, value)
         return mixed.swapaxes(1, 2)
@@ -123,6 +129,58 @@ def attend(
     return jax.nn.dot_product_attention(
         query, key, value, implementation=implementation
     )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(4,))
+def attend_in_16_bits(
+    query: Float[Array, "batch heads tokens head"],
+    key: Float[Array, "batch heads tokens head"],
+    value: Float[Array, "batch heads tokens head"],
+    keep: Bool[Array, "batch heads tokens tokens"] | None,
+    scale: float,
+) -> Float[Array, "batch heads tokens head"]:
+    """Scaled dot-product attention that moves few bytes, for numbers of 16 bits.
+
+    Logits and softmax are float32. Of what has a number for each pair of tokens, only
+    the weights are kept for the backward pass, in 16 bits, and the derivatives of the
+    logits have 16 bits, too. JAX would derive an array of float32 for each.
+
+    Args:
+      keep: which weights are kept by dropout; None: all.
+      scale: the factor of those.
+    """
+    return _attend_forward(query, key, value, keep, scale)[0]
+
+
+def _attend_forward(query, key, value, keep, scale):
+    logits = jnp.einsum(
+        "bhqd,bhkd->bhqk", query, key, preferred_element_type=jnp.float32
+    )
+    weights = nn.softmax(logits * query.shape[-1] ** -0.5).astype(query.dtype)
+    # One array says what the weights are and, by the sign, which of them are dropped.
+    signed = weights if keep is None else jnp.where(keep, weights, -weights)
+    mixed = jnp.einsum("bhqk,bhkd->bhqd", jnp.maximum(signed, 0), value) * scale
+    return mixed, (query, key, value, signed)
+
+
+def _attend_backward(scale, kept, slope):
+    query, key, value, signed = kept
+    wide = functools.partial(jnp.asarray, dtype=jnp.float32)
+    by_value = jnp.einsum("bhqk,bhqd->bhkd", jnp.maximum(signed, 0), slope) * scale
+    by_weights = jnp.einsum("bhqd,bhkd->bhqk", slope, value)
+    by_weights = jnp.where(signed > 0, wide(by_weights) * scale, 0)
+    weights = wide(jnp.abs(signed))
+    # The product of `slope` and the output is the same sum, but its rounding would not
+    # cancel against that of `by_weights`, where one weight is nearly 1.
+    mean = jnp.sum(weights * by_weights, axis=-1, keepdims=True)
+    by_logits = weights * (by_weights - mean) * query.shape[-1] ** -0.5
+    by_logits = by_logits.astype(query.dtype)
+    by_query = jnp.einsum("bhqk,bhkd->bhqd", by_logits, key)
+    by_key = jnp.einsum("bhqk,bhqd->bhkd", by_logits, query)
+    return by_query, by_key, by_value, None
+
+
+attend_in_16_bits.defvjp(_attend_forward, _attend_backward)
 
 
 def mimetic_kernels(

@@ -1,14 +1,17 @@
 """What this machine computes with: the only place that decides it.
 
-Every decision follows from the platform and the number of devices, which are asked once
-per process. Models ask here for the implementation of a product, a convolution or
-attention; `training` asks for the dtype "auto", the number of microbatches, the steps
-per dispatch and whether loops are written out. Numbers come out alike up to rounding.
+Every decision follows from the platform and the number of devices, or from the platform
+that `computing_for` names. Models ask here for the implementation of a product, a
+convolution or attention; `training` asks for the dtype "auto", the number of
+microbatches, the steps per dispatch and whether loops are written out. Numbers come out
+alike up to rounding.
 Dropout is not decided here: it draws the same mask on every machine.
 """
 
+import contextlib
+import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -30,14 +33,33 @@ MIN_MICROBATCH_MACS = 8e9
 # to be answered soon.
 _MAX_STEPS_PER_DISPATCH = 100
 
+_OTHER_PLATFORM: contextvars.ContextVar[str | None] = contextvars.ContextVar(
+    "platform", default=None
+)
 
-@functools.cache
+
+@contextlib.contextmanager
+def computing_for(platform: str) -> Iterator[None]:
+    """A context in which every decision is that of a machine with another platform.
+
+    Programs for a device that this machine does not have are built in it. They can be
+    compiled, but not run.
+
+    Args:
+      platform: "cpu", "gpu" or "tpu".
+    """
+    token = _OTHER_PLATFORM.set(platform)
+    try:
+        yield
+    finally:
+        _OTHER_PLATFORM.reset(token)
+
+
 def platform() -> str:
     """ "cpu", "gpu" or "tpu"."""
-    return jax.default_backend()
+    return _OTHER_PLATFORM.get() or jax.default_backend()
 
 
-@functools.cache
 def is_single_cpu() -> bool:
     """Whether a single CPU device computes everything."""
     return platform() == "cpu" and jax.device_count() == 1
@@ -105,6 +127,15 @@ def max_steps_per_dispatch() -> int:
     return 1 if platform() == "cpu" else _MAX_STEPS_PER_DISPATCH
 
 
+def batches_matrices() -> bool:
+    """Whether an optimizer should multiply matrices of one shape together.
+
+    On a GPU each product of a small matrix waits for its launch. On a CPU the products
+    of a batch would be computed one after another by a slower function.
+    """
+    return platform() != "cpu"
+
+
 def unrolls_loops() -> bool:
     """Whether a loop that contains a model should be written out.
 
@@ -116,20 +147,19 @@ def unrolls_loops() -> bool:
 
 def jit(function: Callable, **options: Any) -> Any:
     """`jax.jit` with the compiler options that suit a whole model on this machine."""
-    return jax.jit(function, compiler_options=compiler_options(), **options)
+    own = compiler_options() if platform() == "cpu" else {}
+    return jax.jit(function, compiler_options=own, **options)
 
 
 @functools.cache
 def compiler_options() -> dict[str, str]:
-    """The compiler options of `jit`.
+    """The compiler options of `jit` on a CPU; there are none on other machines.
 
-    On a CPU they keep convolutions from YNNPACK (JAX 0.10), which runs one of 32x32
+    They keep convolutions from YNNPACK (JAX 0.10), which runs one of 32x32
     pixels and 64 channels on a single core: a step of ResNet-18 on two cores takes 0.8
-    times as long without it (experiments/benchmarks). There are none on other machines
-    and none for a version of XLA that does not know the option.
+    times as long without it (experiments/benchmarks). There are none for a version of
+    XLA that does not know the option.
     """
-    if platform() != "cpu":
-        return {}
     options = {_YNN_OPTION: _YNN_FUSIONS}
     try:
         jax.jit(lambda: jnp.zeros(()), compiler_options=options).lower().compile()

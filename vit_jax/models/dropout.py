@@ -16,17 +16,22 @@ class Dropout(nn.Dropout):
     the rounded rate, so that the expectation is exact.
     """
 
-    @nn.compact
     def __call__(self, inputs: Float[Array, "..."]) -> Float[Array, "..."]:
+        keep, scale = self.mask(inputs.shape)
+        return inputs if keep is None else jnp.where(keep, inputs * scale, 0)
+
+    @nn.compact
+    def mask(self, shape: tuple[int, ...]) -> tuple[Bool[Array, "..."] | None, float]:
+        """What is kept of an array, None for everything, and the factor of that."""
         if self.deterministic or not self.rate:
-            return inputs
-        shape = [
+            return None, 1.0
+        drawn = [
             1 if axis in self.broadcast_dims else size
-            for axis, size in enumerate(inputs.shape)
+            for axis, size in enumerate(shape)
         ]
         num_dropped = min(round(self.rate * _LEVELS), _LEVELS - 1)
-        keep = random_mask(self.make_rng("dropout"), tuple(shape), num_dropped)
-        return jnp.where(keep, inputs * (_LEVELS / (_LEVELS - num_dropped)), 0)
+        keep = random_mask(self.make_rng("dropout"), tuple(drawn), num_dropped)
+        return keep, _LEVELS / (_LEVELS - num_dropped)
 
 
 def random_mask(

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,16 +12,19 @@ from vit_jax.errors import UserError
 from vit_jax.parallel import host_memory, processes
 
 
-def make_mesh(num_devices: int = 0) -> Mesh:
+def make_mesh(num_devices: int = 0, among: Sequence[jax.Device] | None = None) -> Mesh:
     """A mesh of one axis, "data", over the first `num_devices` devices (0: all).
 
     With several processes these are the first devices of each, equally many.
+
+    Args:
+      among: the devices to choose from; None: all of JAX's default platform.
 
     Raises:
       UserError: there are fewer devices than that, or the processes cannot have equally
         many.
     """
-    devices, num_processes = jax.devices(), jax.process_count()
+    devices, num_processes = among or jax.devices(), jax.process_count()
     if num_devices > len(devices):
         raise UserError(
             f"config.num_devices is {num_devices}, but JAX sees {len(devices)} "
@@ -107,7 +111,8 @@ def check_batch_size(batch_size: int, num_parts: int) -> None:
 def free_bytes(mesh: Mesh) -> int | None:
     """Smallest free memory, in bytes, of this process's devices; None if unknown.
 
-    CPU devices divide the host's free memory equally.
+    CPU devices divide the host's free memory equally. Of devices that are only
+    described, so that a program can be compiled for them, it is unknown.
     """
     devices = mesh.local_devices
     if devices[0].platform == "cpu":
@@ -118,7 +123,10 @@ def free_bytes(mesh: Mesh) -> int | None:
             return None
         found = re.search(r"MemAvailable: *(\d+) kB", text)
         return int(found[1]) * 1024 // len(devices) if found else None
-    stats = [device.memory_stats() or {} for device in devices]
+    try:
+        stats = [device.memory_stats() or {} for device in devices]
+    except jax.errors.JaxRuntimeError:
+        return None
     if not all("bytes_limit" in one for one in stats):
         return None
     return min(one["bytes_limit"] - one.get("bytes_in_use", 0) for one in stats)

@@ -3,14 +3,14 @@
 import dataclasses
 import functools
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
 from vit_jax import augment, data
@@ -93,6 +93,7 @@ def make_experiment(
     stage: int = 0,
     first_step: int = 0,
     teacher: Run | None = None,
+    devices: Sequence[jax.Device] | None = None,
 ) -> Experiment:
     """Builds model, optimizer, augmentation and steps; compiles nothing.
 
@@ -101,6 +102,7 @@ def make_experiment(
       first_step: number of steps done before it.
       teacher: of `load_teacher`, which is called here where this is None; several
         processes have to call it first, all together.
+      devices: to choose config.num_devices from; None: all that JAX has.
 
     Raises:
       UserError: settings that do not fit each other, the data or the devices.
@@ -109,7 +111,7 @@ def make_experiment(
     teacher = teacher or load_teacher(config.distill)
     run_config = pin_teacher(resolve.resolve_config(config, train), teacher, train)
     config = stage_configs(run_config)[stage]
-    mesh = meshes.make_mesh(config.num_devices)
+    mesh = meshes.make_mesh(config.num_devices, devices)
     resolve.check_settings(config, splits, mesh)
     plan = make_plan(config, len(train.images), first_step)
     image_shape = augment.input_shape(train.images.shape[1:], config.data.resize)
@@ -149,7 +151,7 @@ def make_experiment(
         objective=make_objective(config, model, teacher, class_weights),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
-        augment=make_augment(config, plan, len(train.class_names), config.seed),
+        augment=_make_augment(config, plan, len(train.class_names)),
         trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
@@ -189,14 +191,8 @@ def next_stage(experiment: Experiment, first_step: int) -> Experiment:
     return dataclasses.replace(built, eval_step=experiment.eval_step)
 
 
-def make_augment(
-    config: ConfigDict, plan: Plan, num_classes: int, seed: int | UInt32[Array, ""]
-) -> Callable:
-    """`augment.make_augment` of a resolved config.
-
-    Args:
-      seed: of the first view of each example under alternating flips.
-    """
+def _make_augment(config: ConfigDict, plan: Plan, num_classes: int) -> Callable:
+    """`augment.make_augment` of a resolved config."""
     return augment.make_augment(
         config.augment,
         mean=config.data.mean,
@@ -204,7 +200,6 @@ def make_augment(
         num_classes=num_classes,
         mix_until_step=plan.first_step + plan.mix_until,
         side=config.data.resize,
-        seed=seed,
     )
 
 

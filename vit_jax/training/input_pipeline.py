@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from ml_collections import ConfigDict
 
 from vit_jax.data import Dataset, batches
@@ -33,9 +33,16 @@ class InputPipeline:
 
     Attributes:
       split: (images, labels) on the devices, or None where the split is on the host.
+        The constructor's `put` copies them.
     """
 
-    def __init__(self, train: Dataset, config: ConfigDict, mesh: Mesh):
+    def __init__(
+        self,
+        train: Dataset,
+        config: ConfigDict,
+        mesh: Mesh,
+        put: Callable[[Any, NamedSharding], Any] = meshes.put,
+    ):
         self._train, self._config, self._mesh = train, config, mesh
         on_device = {
             "auto": meshes.fits(train.images.nbytes, mesh),
@@ -45,7 +52,7 @@ class InputPipeline:
         self.split = None
         if on_device:
             arrays = (np.asarray(train.images), train.labels)
-            self.split = meshes.put(arrays, meshes.replicated(mesh))
+            self.split = put(arrays, meshes.replicated(mesh))
 
     def batches_at(self, first_step: int, num_steps: int) -> dict[str, np.ndarray]:
         """Host arrays of `num_steps` batches, with the step as their first axis.

@@ -11,6 +11,7 @@ from optax.contrib import MuonDimensionNumbers
 
 from vit_jax.config.durations import to_steps
 from vit_jax.errors import UserError, show
+from vit_jax.training.muon import scale_by_muon
 from vit_jax.training.trainable import scale_by_layer
 
 
@@ -193,14 +194,12 @@ def make_optimizer(
         )
     else:
         ratio = c.muon_learning_rate / c.learning_rate
-        muon = optax.contrib.muon(
-            lambda step: ratio * schedule(step),
-            beta=c.momentum,
-            nesterov=c.nesterov,
-            weight_decay=c.weight_decay,
-            muon_weight_dimension_numbers=muon_dimensions,
+        # Not optax's muon as a whole, whose AdamW also decays biases and norms.
+        muon = optax.chain(
+            scale_by_muon(muon_dimensions, beta=c.momentum, nesterov=c.nesterov),
+            optax.add_decayed_weights(c.weight_decay),
+            optax.scale_by_learning_rate(lambda step: ratio * schedule(step)),
         )
-        # Not the AdamW inside optax's muon, which also decays biases and norms.
         core = optax.partition({"muon": muon, "adamw": adamw}, _muon_labels)
     if c.layer_decay != 1:
         core = optax.chain(core, scale_by_layer(c.layer_decay))

@@ -50,15 +50,17 @@ def train_step(
       (before clipping) and learning_rate.
     """
     step = state.step
-    images, targets = augment(
-        # One key for the whole batch, that of microbatch 0.
-        rng.microbatch_key(root_key, "augment", step, 0),
-        batch["images"],
-        batch["labels"],
-        step=step,
-        epochs=batch["epochs"],
-        indices=batch["indices"],
-    )
+    with jax.named_scope("augment"):
+        images, targets = augment(
+            # One key for the whole batch, that of microbatch 0.
+            rng.microbatch_key(root_key, "augment", step, 0),
+            batch["images"],
+            batch["labels"],
+            step=step,
+            epochs=batch["epochs"],
+            indices=batch["indices"],
+            run_key=root_key,
+        )
     grads, batch_stats, metrics = mean_gradients(
         state,
         images,
@@ -71,21 +73,27 @@ def train_step(
         unroll=unroll,
     )
     params, frozen = trainable.split(state.params, trained)
-    updates, opt_state = optimizer.update(grads, state.opt_state, params)
-    updates = jax.tree.map(lambda u: u * lr_scale, updates)
-    params = trainable.merge(optax.apply_updates(params, updates), frozen)
+    with jax.named_scope("optimizer"):
+        updates, opt_state = optimizer.update(grads, state.opt_state, params)
+        updates = jax.tree.map(lambda u: u * lr_scale, updates)
+        params = trainable.merge(optax.apply_updates(params, updates), frozen)
+        metrics["grad_norm"] = optax.tree.norm(grads)
     if (ema := state.ema) is not None:
-        decay = jnp.minimum(ema_decay, (1.0 + step) / (10.0 + step))
         new = {"params": params, "batch_stats": batch_stats}
-        means = optax.incremental_update(new, ema, 1.0 - decay)
-        # The mean of two equal numbers may round to another one, and what is frozen
-        # must not move.
-        ema = jax.tree.map(
-            lambda mean, new, old: jnp.where(new == old, old, mean), means, new, ema
-        )
-    metrics["grad_norm"] = optax.tree.norm(grads)
+        with jax.named_scope("optimizer"):
+            ema = _next_averages(ema, new, step, ema_decay)
     metrics["learning_rate"] = jnp.float32(schedule(step)) * lr_scale
     return TrainState(step + 1, params, batch_stats, ema, opt_state), metrics
+
+
+def _next_averages(ema: Any, new: Any, step: Int[Array, ""], ema_decay: float) -> Any:
+    decay = jnp.minimum(ema_decay, (1.0 + step) / (10.0 + step))
+    means = optax.incremental_update(new, ema, 1.0 - decay)
+    # The mean of two equal numbers may round to another one, and what is frozen must
+    # not move.
+    return jax.tree.map(
+        lambda mean, new, old: jnp.where(new == old, old, mean), means, new, ema
+    )
 
 
 def train_steps(

@@ -1,0 +1,86 @@
+"""Forecasts what a config takes on a GPU, on a machine that has none.
+
+    python -m experiments.forecast --config=configs/vit_cifar.py --target=h200
+    python -m experiments.forecast --config=configs/vit_192x12.py --target=t4 \\
+        --config.batch_size=1024 --out=runs/forecast
+
+XLA compiles the run's programs for a description of the GPU, and their kernels, bytes
+and operations are counted; the times follow from these and from public figures. Nothing
+is measured: a forecast says what a change is worth and what to expect of a GPU before
+it is rented. --out also writes forecast.json and forecast.md. Compilation takes a
+minute or more for each of three programs.
+
+It needs pip install -e '.[forecast]', which works without a GPU. The targets are files
+in experiments/forecasting/targets/. Further arguments are settings, such as
+--config.model.depth=4.
+"""
+
+import json
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from experiments.forecasting import targets
+from vit_jax.config import apply_overrides, check_config, load_config_file
+from vit_jax.errors import UserError
+from vit_jax.files import write_file
+from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser
+
+
+def forecast(config: ConfigDict, target: str) -> dict[str, Any]:
+    """The forecast of a config's run on a target, see `report.describe`.
+
+    `targets.set_environment` has to be called before JAX starts.
+
+    Raises:
+      UserError: the target or the config has a mistake.
+    """
+    # Imported late: JAX starts with the environment that `main` sets.
+    from experiments.forecasting import programs, report
+
+    described = targets.load_target(target)
+    device = targets.describe_device(described)
+    experiment = programs.make_described(config, device)
+    return report.describe(programs.compile_programs(experiment), described)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Prints the forecast that the arguments ask for, and writes it."""
+    parser = make_parser("experiments.forecast", __doc__, SETTINGS_EPILOG)
+    names = targets.target_names()
+    parser.add_argument("--config", metavar="CONFIG[:VARIANT]", required=True)
+    parser.add_argument(
+        "--target", metavar="GPU", default="h200", help=", ".join(names)
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder for both files")
+    options, overrides = parser.parse_known_args(arguments)
+    config = apply_overrides(
+        load_config_file(options.config),
+        overrides,
+        [f"--{name}" for name in vars(options)],
+    )
+    check_config(config)
+    targets.load_target(options.target)
+    targets.set_environment()
+    result = {"config": " ".join([options.config, *overrides])}
+    result |= forecast(config, options.target)
+
+    from experiments.forecasting import report
+
+    text = report.as_markdown(result)
+    print(text)
+    if options.out:
+        folder = pathlib.Path(options.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(folder / "forecast.json", json.dumps(result, indent=1) + "\n")
+        write_file(folder / "forecast.md", text)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except UserError as error:
+        sys.exit(f"error: {error}")

@@ -1,0 +1,200 @@
+"""The programs of a config, compiled for a GPU that need not be there.
+
+XLA compiles for a description of a device: the programs are those of a real run, but
+for the choices that XLA makes by timing kernels on the device.
+"""
+
+import dataclasses
+import functools
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from vit_jax import data
+from vit_jax.data.dataset import Dataset, hold_out
+from vit_jax.errors import UserError
+from vit_jax.models import backend
+from vit_jax.parallel import mesh as meshes
+from vit_jax.training import dispatch
+from vit_jax.training.experiment import Experiment, make_experiment
+from vit_jax.training.input_pipeline import InputPipeline
+from vit_jax.training.memory import eval_batch_size
+
+# Of the official splits of CIFAR-10 and CIFAR-100.
+_NUM_TRAIN, _NUM_TEST = 50_000, 10_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """One compiled program.
+
+    Attributes:
+      text: the optimised HLO.
+      num_steps: train steps, or batches, that one call computes.
+      peak_bytes: device memory that it takes, with its arguments and results.
+      compile_seconds: on this machine, of lowering and compiling.
+    """
+
+    text: str
+    num_steps: int
+    peak_bytes: int
+    compile_seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Programs:
+    """What a run of a config computes on the target.
+
+    Attributes:
+      dispatches: how often a run calls the program of each number of train steps.
+      train: the train program of the most frequent number of steps.
+      evaluate: the evaluation of one batch.
+      initialise: of the state.
+      num_evaluations, num_eval_batches: in a run, and in one evaluation.
+    """
+
+    experiment: Experiment
+    dispatches: dict[int, int]
+    train: Program
+    evaluate: Program
+    initialise: Program
+    num_evaluations: int
+    num_eval_batches: int
+
+
+def describe_data(config_data: ConfigDict) -> dict[str, Dataset]:
+    """Splits of the right size and shape; those of CIFAR have black images.
+
+    Raises:
+      UserError: the data are not there, or the settings do not fit them.
+    """
+    known = data.known_shape(config_data)
+    if known is None or config_data.source == "digits":
+        return data.load(config_data)
+    image_shape, num_classes = known
+
+    def describe(size):
+        labels = np.arange(size, dtype=np.int32) % num_classes
+        images = np.zeros((size, *image_shape), np.uint8)
+        return Dataset(images, labels, tuple(map(str, range(num_classes))))
+
+    return hold_out(
+        {"train": describe(_NUM_TRAIN), "test": describe(_NUM_TEST)},
+        validation=config_data.validation,
+        select_on=config_data.select_on,
+        train_per_class=config_data.train_per_class,
+        val_per_class=config_data.val_per_class,
+        subset_test_per_class=config_data.subset_test_per_class,
+        seed=config_data.split_seed,
+    )
+
+
+def make_described(config: ConfigDict, device: jax.Device) -> Experiment:
+    """The experiment of a config's first stage on a device that is only described.
+
+    Args:
+      config: complete; it is trained on one device.
+      device: see `targets.describe_device`.
+
+    Raises:
+      UserError: the config has a mistake, or learns from a teacher.
+    """
+    if config.distill.teacher:
+        raise UserError(
+            "config.distill.teacher is set, but a forecast covers runs without a "
+            "teacher only; leave the setting out."
+        )
+    config = config.copy_and_resolve_references()
+    config.num_devices = 1
+    with backend.computing_for("gpu"):
+        return make_experiment(config, describe_data(config.data), devices=[device])
+
+
+def compile_programs(experiment: Experiment) -> Programs:
+    """All programs of a run of `make_described`."""
+    plan = experiment.plan
+    num_val = len(experiment.splits.get("val", ()))
+    batch_size = _eval_batch_size(experiment)
+    return Programs(
+        experiment=experiment,
+        dispatches=_dispatches(experiment, _pipeline(experiment)),
+        train=compile_training(experiment),
+        evaluate=_compile_evaluation(experiment, batch_size),
+        initialise=_compile_initialisation(experiment),
+        num_evaluations=-(-plan.total_steps // plan.eval_every) if num_val else 0,
+        num_eval_batches=-(-num_val // batch_size),
+    )
+
+
+def compile_training(experiment: Experiment) -> Program:
+    """The train program of the number of steps that a run needs most often."""
+    pipeline = _pipeline(experiment)
+    dispatches = _dispatches(experiment, pipeline)
+    num_steps = max(dispatches, key=lambda size: size * dispatches[size])
+    state = _describe(experiment, jax.eval_shape(experiment.init_state))
+    root_key = _describe(experiment, experiment.root_key)
+    return _timed(
+        lambda: dispatch.compile_steps(
+            experiment, state, root_key, pipeline, [num_steps]
+        )[num_steps],
+        num_steps,
+    )
+
+
+def _compile_evaluation(experiment: Experiment, batch_size: int) -> Program:
+    shape = (batch_size, *experiment.splits["train"].images.shape[1:])
+    sharding = meshes.split_batch(experiment.mesh)
+    images = jax.ShapeDtypeStruct(shape, jnp.uint8, sharding=sharding)
+    state = _describe(experiment, jax.eval_shape(experiment.init_state))
+    return _timed(lambda: experiment.eval_step.lower(state.variables, images).compile())
+
+
+def _compile_initialisation(experiment: Experiment) -> Program:
+    root_key = _describe(experiment, experiment.root_key)
+    return _timed(lambda: experiment.init_state.func.lower(root_key).compile())
+
+
+def _pipeline(experiment: Experiment) -> InputPipeline:
+    train, config = experiment.splits["train"], experiment.config
+    put = functools.partial(_describe, experiment)
+    return InputPipeline(train, config, experiment.mesh, put=lambda x, _: put(x))
+
+
+def _dispatches(experiment: Experiment, pipeline: InputPipeline) -> dict[int, int]:
+    plan = experiment.plan
+    with backend.computing_for("gpu"):
+        most = dispatch.steps_per_dispatch(experiment.config, plan, pipeline)
+    return dict(Counter(size for _, size in dispatch.plan_dispatches(plan, 0, most)))
+
+
+def _eval_batch_size(experiment: Experiment) -> int:
+    return eval_batch_size(experiment.config, experiment.splits, 1)
+
+
+def _describe(experiment: Experiment, tree: Any) -> Any:
+    """Shapes of arrays, each with a whole copy on the device."""
+    sharding = meshes.replicated(experiment.mesh)
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding), tree
+    )
+
+
+def _timed(compile_: Callable[[], Any], num_steps: int = 1) -> Program:
+    start = time.monotonic()
+    with backend.computing_for("gpu"):
+        compiled = compile_()
+    seconds = time.monotonic() - start
+    sizes = compiled.memory_analysis()
+    peak = (
+        sizes.argument_size_in_bytes
+        + sizes.output_size_in_bytes
+        - sizes.alias_size_in_bytes
+        + sizes.temp_size_in_bytes
+    )
+    return Program(compiled.as_text(), num_steps, peak, seconds)

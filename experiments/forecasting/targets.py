@@ -1,0 +1,128 @@
+"""The GPUs that a forecast knows: one file of public figures for each, in targets/.
+
+A file has the `name` of the GPU, the `source` of its figures, `flops`, the operations
+per second of matrix products by the type of their factors (f32 as TF32, where the GPU
+has that), and `target`, from which XLA compiles: its GpuTargetConfigProto.
+"""
+
+import contextlib
+import dataclasses
+import importlib.util
+import json
+import os
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from vit_jax.errors import UserError, did_you_mean
+
+_FOLDER = pathlib.Path(__file__).parent / "targets"
+_DATA_FLAG = "--xla_gpu_cuda_data_dir"
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A GPU by its public figures.
+
+    Attributes:
+      flops: of matrix products per second: "bf16", "f16" and "f32".
+      description: the GpuTargetConfigProto as nested dictionaries.
+    """
+
+    name: str
+    source: str
+    flops: dict[str, int]
+    description: dict[str, Any]
+
+    @property
+    def bytes_per_second(self) -> int:
+        """Of the device's memory."""
+        return self.description["gpu_device_info"]["memory_bandwidth"]
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.description["gpu_device_info"]["device_memory_size"]
+
+    @property
+    def scalar_ops_per_second(self) -> float:
+        """Of the cores that compute everything but matrix products."""
+        info = self.description["gpu_device_info"]
+        return info["core_count"] * info["fpus_per_core"] * info["clock_rate_ghz"] * 1e9
+
+
+def target_names() -> list[str]:
+    """The targets that have a file."""
+    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+
+
+def load_target(name: str) -> Target:
+    """The target of a name.
+
+    Raises:
+      UserError: there is no such target.
+    """
+    names = target_names()
+    if name not in names:
+        raise UserError(
+            f"There is no target {name!r}{did_you_mean(name, names)}; take one of "
+            f"{', '.join(names)}, or add a file beside those in {_FOLDER}."
+        )
+    content = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return Target(
+        content["name"], content["source"], content["flops"], content["target"]
+    )
+
+
+def can_compile() -> bool:
+    """Whether the packages of the extra `forecast` are installed."""
+    parts = ("jax_plugins.xla_cuda13", "nvidia.cu13")
+    with contextlib.suppress(ModuleNotFoundError):
+        return all(importlib.util.find_spec(part) for part in parts)
+    return False
+
+
+def set_environment() -> None:
+    """Lets XLA find NVIDIA's compiler, and JAX compute on the CPU; before JAX starts.
+
+    Raises:
+      UserError: the packages of the extra `forecast` are missing.
+    """
+    if not can_compile():
+        raise UserError(
+            "A forecast compiles with packages that are not installed; install them "
+            "with pip install -e '.[forecast]', which needs no GPU."
+        )
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    flags = os.environ.get("XLA_FLAGS", "")
+    if _DATA_FLAG not in flags:
+        import nvidia
+
+        folder = pathlib.Path(next(iter(nvidia.__path__))) / "cu13"
+        os.environ["XLA_FLAGS"] = f"{flags} {_DATA_FLAG}={folder}".strip()
+
+
+def describe_device(target: Target) -> Any:
+    """A `jax.Device` that programs can be compiled for; `set_environment` comes first.
+
+    Nothing can be put on it.
+    """
+    from jax.experimental import topologies
+
+    topology = topologies.get_topology_desc(
+        "1x1x1",
+        "cuda",
+        target_config="\n".join(_as_text(target.description)),
+        topology="1x1x1",
+    )
+    return topology.devices[0]
+
+
+def _as_text(message: dict[str, Any]) -> Iterator[str]:
+    """The text form of a protocol buffer."""
+    for key, value in message.items():
+        if isinstance(value, dict):
+            yield f"{key} {{"
+            yield from _as_text(value)
+            yield "}"
+        else:
+            yield f"{key}: {json.dumps(value)}"

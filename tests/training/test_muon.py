@@ -1,0 +1,66 @@
+"""Muon's direction is optax's, however many matrices are multiplied at once."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+from vit_jax.models import backend
+from vit_jax.training import muon
+from vit_jax.training.optim import muon_dimensions
+
+SHAPES = {
+    f"block{block}": {
+        "attention": {
+            "qkv": {"kernel": (8, 3, 2, 4)},
+            "out": {"kernel": (2, 4, 8)},
+        },
+        "mlp": {"hidden": {"kernel": (8, 16)}, "out": {"kernel": (16, 8)}},
+    }
+    for block in range(2)
+}
+
+
+def random_tree(seed):
+    shapes, tree = jax.tree.flatten(SHAPES, is_leaf=lambda x: isinstance(x, tuple))
+    keys = jax.random.split(jax.random.key(seed), len(shapes))
+    leaves = [jax.random.normal(k, s) for k, s in zip(keys, shapes, strict=True)]
+    return tree.unflatten(leaves)
+
+
+def directions(optimizer, num_steps=3):
+    state = optimizer.init(random_tree(0))
+    for step in range(num_steps):
+        updates, state = optimizer.update(random_tree(step), state, random_tree(0))
+    return updates, state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_the_direction_is_that_of_optax(platform, nesterov):
+    settings = {"beta": 0.9, "nesterov": nesterov}
+    with backend.computing_for(platform):
+        updates, state = directions(muon.scale_by_muon(muon_dimensions, **settings))
+    whole = optax.contrib.muon(
+        -1.0, muon_weight_dimension_numbers=muon_dimensions, **settings
+    )
+    expected, state_of_optax = directions(whole)
+    inner, *_ = state_of_optax.inner_states["muon"].inner_state
+    for got, want in ((updates, expected), (state.mu, inner.mu)):
+        jax.tree.map(
+            lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5),
+            got,
+            want,
+        )
+
+
+@pytest.mark.parametrize("platform, num_products", [("cpu", 8 * 3), ("gpu", 2 * 3)])
+def test_matrices_of_one_shape_are_multiplied_together(platform, num_products):
+    """An iteration has three products for each leaf, or for each shape."""
+    optimizer = muon.scale_by_muon(muon_dimensions, beta=0.9, nesterov=True)
+    params = random_tree(0)
+    state = optimizer.init(params)
+    with backend.computing_for(platform):
+        traced = jax.make_jaxpr(lambda g: optimizer.update(g, state)[0])(params)
+    assert str(traced).count("dot_general[") == num_products

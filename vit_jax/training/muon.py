@@ -1,0 +1,123 @@
+"""Muon's direction of descent: momentum whose matrices are made orthogonal.
+
+Jordan, 2024, "Muon: An optimizer for hidden layers in neural networks". The arithmetic
+is that of `optax.contrib.scale_by_muon`; what is decided here is how many matrices it
+gets at once.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float
+from optax.contrib import MuonDimensionNumbers
+
+from vit_jax.models import backend
+
+
+def scale_by_muon(
+    dimensions: Callable[[Any], Any], *, beta: float, nesterov: bool
+) -> optax.GradientTransformation:
+    """Momentum, Newton-Schulz iterations, and the factor sqrt(max(1, columns / rows)).
+
+    Where `backend.batches_matrices`, matrices of one shape, or of its transpose, are
+    multiplied together: a block's small products would each wait for a launch.
+
+    Args:
+      dimensions: tree -> for each leaf the axes of its matrix; any further axes number
+        several matrices.
+      beta: decay of the momentum.
+      nesterov: whether the gradient is added to the momentum once more.
+    """
+    muon = optax.contrib.scale_by_muon(
+        beta=beta,
+        nesterov=nesterov,
+        weight_dimension_numbers=lambda stacks: dict.fromkeys(
+            stacks, MuonDimensionNumbers(1, 2)
+        ),
+    )
+
+    def update(updates, state, params=None):
+        stacking = _Stacking(updates, dimensions(updates))
+        state = state._replace(mu=stacking.stack(state.mu))
+        updates, state = muon.update(stacking.stack(updates), state)
+        state = state._replace(mu=stacking.unstack(state.mu))
+        return stacking.unstack(updates, scale=True), state
+
+    return optax.GradientTransformation(muon.init, update)
+
+
+class _Stacking:
+    """Between a tree of leaves and stacks of their matrices, none of which is tall."""
+
+    def __init__(self, tree: Any, dimensions: Any):
+        leaves, self._tree = jax.tree.flatten(tree)
+        axes = jax.tree.leaves(
+            dimensions, is_leaf=lambda x: isinstance(x, MuonDimensionNumbers)
+        )
+        self._leaves = [
+            _Leaf(leaf.shape, *one) for leaf, one in zip(leaves, axes, strict=True)
+        ]
+        self._groups: dict[str, list[int]] = {}
+        for index, leaf in enumerate(self._leaves):
+            name = str(sorted(leaf.matrix)) if backend.batches_matrices() else index
+            self._groups.setdefault(f"{name}", []).append(index)
+
+    def stack(self, tree: Any) -> dict[str, Float[Array, "n rows columns"]]:
+        leaves = jax.tree.leaves(tree)
+        return {
+            name: jnp.concatenate(
+                [self._leaves[i].take_apart(leaves[i]) for i in group]
+            )
+            for name, group in self._groups.items()
+        }
+
+    def unstack(self, stacks: dict[str, Array], scale: bool = False) -> Any:
+        leaves: list[Any] = [None] * len(self._leaves)
+        for name, group in self._groups.items():
+            start = 0
+            for index in group:
+                leaf = self._leaves[index]
+                matrices = stacks[name][start : start + leaf.count]
+                start += leaf.count
+                leaves[index] = leaf.put_together(matrices, scale)
+        return self._tree.unflatten(leaves)
+
+
+class _Leaf:
+    """The matrices of one leaf: `count` of shape `matrix`, rows by columns."""
+
+    def __init__(self, shape: tuple[int, ...], rows: Any, columns: Any):
+        rows, columns = (
+            (axes,) if isinstance(axes, int) else tuple(axes)
+            for axes in (rows, columns)
+        )
+        others = tuple(set(range(len(shape))) - {*rows, *columns})
+        self._order = (*others, *rows, *columns)
+        self._ordered = tuple(shape[axis] for axis in self._order)
+        self.count, *matrix = (
+            math.prod(shape[axis] for axis in axes) for axes in (others, rows, columns)
+        )
+        self.matrix = tuple(matrix)
+
+    def take_apart(self, leaf: Array) -> Float[Array, "n rows columns"]:
+        matrices = leaf.transpose(self._order).reshape(self.count, *self.matrix)
+        return matrices.mT if self._is_tall else matrices
+
+    def put_together(
+        self, matrices: Float[Array, "n rows columns"], scale: bool
+    ) -> Array:
+        matrices = matrices.mT if self._is_tall else matrices
+        if scale:
+            rows, columns = self.matrix
+            matrices = matrices * max(1, columns / rows) ** 0.5
+        inverse = sorted(range(len(self._order)), key=self._order.__getitem__)
+        return matrices.reshape(self._ordered).transpose(inverse)
+
+    @property
+    def _is_tall(self) -> bool:
+        rows, columns = self.matrix
+        return rows > columns
