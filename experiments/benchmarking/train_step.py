@@ -25,6 +25,7 @@ from experiments.benchmarking.jax_step import (
     make_dataset,
     without_augmentation,
 )
+from experiments.launching.jobs import as_child
 from vit_jax import models
 from vit_jax.models import backend
 from vit_jax.parallel.host_memory import keep_freed_memory
@@ -156,11 +157,10 @@ def format_table(results: list[dict[str, Any]]) -> str:
 
 
 def measure_apart(model: str, arguments: list[str]) -> dict[str, Any]:
-    """`measure` in a process of its own."""
+    """`measure` in a process of its own, which ends when this one does."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "result.json"
         command = [sys.executable, "-m", "experiments.benchmark", *arguments]
-        subprocess.run(
-            [*command, f"--models={model}", f"--result_file={file}"], check=True
-        )
+        command += [f"--models={model}", f"--result_file={file}"]
+        subprocess.run(as_child(command), check=True)
         return json.loads(file.read_text())

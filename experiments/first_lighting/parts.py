@@ -68,7 +68,7 @@ def _attention(session: Session) -> dict[str, Any]:
     arguments = ["--models=vit_cifar,vit_ti", "--batch_size=512"]
     if session.options.small:
         arguments = ["--models=vit_cifar", "--batch_size=4", "--repeats=2"]
-        arguments += _model_settings(_TORCH_MODELS["vit_ti"][1])
+        arguments += _small_settings(_TORCH_MODELS["vit_ti"][1])
     result = _benchmark("attention", session, "--attention", *arguments)
     for model, rows in result.get("models", {}).items():
         for name in ("plain", "xla", "cudnn"):
@@ -87,7 +87,7 @@ def _torch_step(model: str, mode: str, session: Session) -> dict[str, Any]:
     arguments = [f"--models={model}", f"--batch_size={batch_size}"]
     if session.options.small:
         arguments = [f"--models={model}", "--batch_size=8", "--repeats=2"]
-        arguments += _model_settings(small)
+        arguments += _small_settings(small)
     if importlib.util.find_spec("torch"):
         arguments += ["--against=torch", f"--torch_mode={mode}"]
     result = _benchmark(f"torch-{mode}-{model}", session, *arguments)
@@ -97,8 +97,9 @@ def _torch_step(model: str, mode: str, session: Session) -> dict[str, Any]:
     return result
 
 
-def _model_settings(settings: dict[str, int]) -> list[str]:
-    return [f"--config.model.{key}={value}" for key, value in settings.items()]
+def _small_settings(settings: dict[str, int]) -> list[str]:
+    model = [f"--config.model.{key}={value}" for key, value in settings.items()]
+    return ["--config.augment.policy=none", *model]
 
 
 def _benchmark(name: str, session: Session, *arguments: str) -> dict[str, Any]:

@@ -99,15 +99,13 @@ def final_state(jobs: Jobs, job: Job) -> Any:
 
 def compare(jobs: Jobs, whole: Job, pieces: Job) -> dict[str, Any]:
     """Whether both runs ended with the same bits, and the largest difference."""
-    pairs = jax.tree.map(
-        lambda a, b: (np.asarray(a, np.float64), np.asarray(b, np.float64)),
-        final_state(jobs, whole),
-        final_state(jobs, pieces),
+    differences = jax.tree.leaves(
+        jax.tree.map(
+            lambda a, b: float(np.abs(np.float64(a) - np.float64(b)).max(initial=0)),
+            final_state(jobs, whole),
+            final_state(jobs, pieces),
+        )
     )
-    differences = [
-        float(np.abs(a - b).max(initial=0))
-        for a, b in jax.tree.leaves(pairs, is_leaf=lambda x: isinstance(x, tuple))
-    ]
     # NaN is not equal to itself: a state that has one is no evidence.
     equal = all(difference == 0 for difference in differences)
     return {"same_bits": equal, "largest_difference": max(differences)}
