@@ -33,12 +33,13 @@ from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser
 def forecast(config: ConfigDict, target: str) -> dict[str, Any]:
     """The forecast of a config's run on a target, see `report.describe`.
 
-    `targets.set_environment` has to be called before JAX starts.
+    `targets.set_environment` has to be called before JAX is imported. The process can
+    then use no GPU.
 
     Raises:
       UserError: the target or the config has a mistake.
     """
-    # Imported late: JAX starts with the environment that `main` sets.
+    # Imported late: JAX reads the environment that `main` sets.
     from experiments.forecasting import programs, report
 
     described = targets.load_target(target)

@@ -82,7 +82,9 @@ def can_compile() -> bool:
 
 
 def set_environment() -> None:
-    """Lets XLA find NVIDIA's compiler, and JAX compute on the CPU; before JAX starts.
+    """Lets XLA find NVIDIA's compiler, and JAX compute on the CPU.
+
+    It comes before JAX is imported, which reads the environment then.
 
     Raises:
       UserError: the packages of the extra `forecast` are missing.

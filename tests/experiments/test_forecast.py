@@ -189,8 +189,9 @@ def measure(name):
     """Kernels and gigabytes of a train step, by a process of its own."""
     code = (
         "import json, sys\n"
-        "from experiments.forecasting import budget, programs, targets\n"
+        "from experiments.forecasting import targets\n"
         "targets.set_environment()\n"
+        "from experiments.forecasting import budget, programs\n"
         "from vit_jax.config import apply_overrides, load_config_file\n"
         "path, *overrides = sys.argv[1:]\n"
         "config = load_config_file(path.removeprefix('--config='))\n"

@@ -43,8 +43,7 @@ class SelfAttention(nn.Module):
             kernel_init=qkv_init,
             name="qkv",
         )(tokens)
-        # The derivative of a split is one concatenation, that of three slices is a sum.
-        query, key, value = (x.squeeze(2) for x in jnp.split(qkv, 3, axis=2))
+        query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
         if settings.qk_norm:
             norm = functools.partial(
                 LayerNorm, settings.norm_eps, settings.dtype, use_bias=False

@@ -1,11 +1,9 @@
 """Dispatches: how many train steps each has, and their compiled programs."""
 
-import bisect
 import contextlib
 import dataclasses
 import functools
 import itertools
-import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -79,26 +77,44 @@ def plan_dispatches(
     """(first step, number of steps) of each dispatch from `first_step` to the end.
 
     Every evaluation, every checkpoint and the end fall between two dispatches. Each
-    number of steps has a compiled program of its own, so there are few of them: the
-    steps between two evaluations are divided as evenly as possible, which takes two
-    numbers, and the steps before any other stop are divided into powers of two.
+    number of steps has a compiled program of its own, so the largest number, above half
+    of `max_steps`, is one with which the whole stage needs the fewest.
     """
-    every = plan.eval_every
-    num_cuts = math.ceil(every / max_steps)
-    cuts = [round(i * every / num_cuts) for i in range(num_cuts + 1)]
+    choices = [
+        (size, halves)
+        for halves in (False, True)
+        for size in range(max_steps, max_steps // 2, -1)
+    ]
+
+    def num_programs(choice: tuple[int, bool]) -> int:
+        return len({size for _, size in _cut(plan, plan.first_step, *choice)})
+
+    best = min(choices, key=num_programs) if len(choices) > 2 else choices[0]
+    yield from _cut(plan, first_step, *best)
+
+
+def _cut(
+    plan: Plan, first_step: int, size: int, halves: bool
+) -> Iterator[tuple[int, int]]:
+    """Dispatches of `size` steps from each evaluation on; what is left is shorter.
+
+    Args:
+      halves: divides what is left into powers of two, so that many different rests
+        take few programs.
+    """
     step = first_step
     while step < plan.last_step:
         done = step - plan.first_step
-        next_cut = bisect.bisect_right(cuts, done % every)
-        size = cuts[next_cut] - done % every
-        left = min(
+        count = min(
             plan.last_step - step,
             plan.checkpoint_every - done % plan.checkpoint_every,
+            plan.eval_every - done % plan.eval_every,
+            size - done % plan.eval_every % size,
         )
-        if left < size or done % every != cuts[next_cut - 1]:
-            size = 1 << (min(left, size).bit_length() - 1)
-        yield step, size
-        step += size
+        if halves and count < size:
+            count = 1 << (count.bit_length() - 1)
+        yield step, count
+        step += count
 
 
 def steps_per_dispatch(config: ConfigDict, plan: Plan, pipeline: InputPipeline) -> int:
