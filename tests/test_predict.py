@@ -49,6 +49,7 @@ def test_what_is_no_image_is_named_and_the_rest_predicted(
     assert "600" in skipped[2] or "30x20" in skipped[2]
 
 
+@pytest.mark.slow
 def test_another_checkpoint_may_be_asked(tiny_run, pictures, capsys):
     answers = {}
     for which in ("3", "6"):

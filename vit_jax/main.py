@@ -43,9 +43,12 @@ def main(arguments: Sequence[str]) -> None:
     flags = [f"--{name}" for name in vars(options)]
     config = configs.apply_overrides(config, overrides, flags)
     if options.list_keys:
+        if not asked:
+            print(configs.describe_fields())
+            return
         from vit_jax.training.resolve import describe_settings
 
-        print(describe_settings(config) if asked else configs.describe_fields())
+        print(describe_settings(config))
         return
     configs.check_config(config)
     for name in ("config", "workdir"):
@@ -59,18 +62,13 @@ def main(arguments: Sequence[str]) -> None:
         with contextlib.suppress(OSError, UserError):
             print(f"starting {asked} in {options.workdir} ...", flush=True)
     distributed.start_from_flags(options)
-
     # Imported late: JAX takes seconds to load, and mistakes are reported before.
     from vit_jax.training.progress import say
     from vit_jax.training.summary import describe_results
     from vit_jax.training.train import train_and_evaluate
 
-    results = train_and_evaluate(
-        config,
-        options.workdir,
-        resume_with_changes=options.resume_with_changes,
-        profile=options.profile,
-    )
+    switches = {x: getattr(options, x) for x in ("profile", "resume_with_changes")}
+    results = train_and_evaluate(config, options.workdir, **switches)
     say(describe_results(results, options.workdir))
 
 

@@ -13,6 +13,7 @@ from vit_jax.runs.load import load_run
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 
 
+@pytest.mark.slow
 def test_a_config_is_drawn_without_data(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(data, "load", None)
     arguments = [

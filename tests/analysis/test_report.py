@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from matplotlib.container import BarContainer
 
 from tests.analysis.made import BOTH_TEST_SETS, FIGURES, Page, all_scores, make_scored
 from tests.rows import slow
@@ -24,7 +25,8 @@ def test_subset_figures_show_the_subset():
     test, subset = make_scored(), make_scored([0], num_examples=6)
     figures = report_figures.draw_subset_test(test, subset)
     axes = figures["accuracy_on_both_test_sets"].axes[0]
-    heights = [[bar.get_height() for bar in bars] for bars in axes.containers]
+    groups = [c for c in axes.containers if isinstance(c, BarContainer)]
+    heights = [[bar.get_height() for bar in bars] for bars in groups]
     assert heights == [[100, 100, 100], [50, 100, 100]]
     matrix = figures["subset_test_confusion_matrix"].axes[0]
     assert sorted(text.get_text() for text in matrix.texts) == [

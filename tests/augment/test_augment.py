@@ -149,6 +149,7 @@ def test_mixing_stops_at_its_step():
     assert mixed[2:] == [1, 1]
 
 
+@pytest.mark.slow
 def test_same_key_same_batch_other_key_another():
     augment, batch = make(**EVERYTHING), make_batch()
     first = augment(jax.random.key(0), **batch)

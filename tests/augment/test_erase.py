@@ -28,6 +28,7 @@ def zeros():
     return erased(prob=1.0, fill=0.0)
 
 
+@pytest.mark.slow
 def test_what_is_erased_is_one_rectangle_of_zeros(zeros):
     images, masks = zeros
     height, width = sides(masks)

@@ -17,6 +17,7 @@ from experiments.search import main
 from experiments.searching.arms import STUDIES
 from experiments.searching.final import Search, compare_final, report_final, train_final
 from experiments.searching.record import describe_final, describe_record
+from tests.rows import slow
 from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.training import optim
@@ -145,7 +146,7 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--depth=1"], r"Unknown argument --depth=1"),
         (["--config.data.select_on=test", "--arms=base"], r"on images held out"),
         (["--config.data.select_on=test", "--final"], r"on images held out"),
-        (["--final", "--parallel=2"], r"must not slow each other down"),
+        slow(["--final", "--parallel=2"], r"must not slow each other down"),
         (["--epochs=3", "--arms=base,epochs_100"], r"but epochs_100 is about"),
     ],
 )

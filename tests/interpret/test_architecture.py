@@ -6,6 +6,7 @@ import jax
 import pytest
 
 from tests.interpret.descriptions import describe, flat
+from tests.rows import slow
 from vit_jax import models
 
 
@@ -17,7 +18,7 @@ def by_name(parts):
     "name, settings",
     [
         ("vit_128x6_post_norm", {"depth": 2}),
-        ("vit_192x12_patch_norm", {"depth": 2, "num_registers": 3}),
+        slow("vit_192x12_patch_norm", {"depth": 2, "num_registers": 3}),
         ("cct_7", {"depth": 2}),
         ("vit", {"depth": 1, "distillation_token": True, "num_registers": 1}),
         ("vit", {"depth": 1, "stem": "shifted_patch", "local_attention": True}),
@@ -26,7 +27,7 @@ def by_name(parts):
             {"depth": 2, "qk_norm": True, "layer_scale": 0.1, "pooling": "mean"},
         ),
         ("resnet18", {}),
-        ("resnet50", {}),
+        slow("resnet50", {}),
     ],
 )
 def test_every_parameter_is_in_one_part(name, settings):

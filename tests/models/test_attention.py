@@ -155,6 +155,7 @@ def test_local_attention_masks_itself_and_learns_a_temperature():
     assert np.abs(warm[:, 0] - flat[:, 0]).max() > 0.01
 
 
+@pytest.mark.slow
 def test_local_attention_of_a_lone_token_is_finite():
     params, weights = attention_with(TOKENS[:, :1], local_attention=True)
     np.testing.assert_array_equal(weights({"params": params}), 1.0)
@@ -214,6 +215,7 @@ def test_mimetic_init_is_the_layers_own():
     np.testing.assert_array_equal(params["qkv"]["bias"], 0)
 
 
+@pytest.mark.slow
 def test_default_init_is_a_normal_of_std_002():
     layer = SelfAttention(BlockSettings(num_heads=2))
     params = layer.init(jax.random.key(0), jnp.zeros((1, 1, 96)), train=False)["params"]

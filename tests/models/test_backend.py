@@ -26,8 +26,12 @@ def test_nothing_else_asks_for_the_machine():
     # `sys.platform` is the operating system.
     texts = {p: p.read_text().replace("sys.platform", "") for p in files}
     found = {str(p.relative_to(root)) for p in files if asks.search(texts[p])}
-    # The summary of a run and its environment.json only name the platform.
-    shown = {"vit_jax/training/summary.py", "vit_jax/runs/environment.py"}
+    # They only name the platform, for a person.
+    shown = {
+        "vit_jax/training/summary.py",
+        "vit_jax/runs/environment.py",
+        "experiments/first_lighting/first_steps.py",
+    }
     assert found - shown == {"vit_jax/models/backend.py", "vit_jax/parallel/mesh.py"}
 
 

@@ -199,6 +199,7 @@ def test_bfloat16_computes_close_to_float32(name):
     assert 0 < error < 0.05
 
 
+@pytest.mark.slow
 def test_init_is_a_function_of_the_key():
     model = models.ResNet(num_classes=2, width=2, stage_sizes=())
     first, same, other = (

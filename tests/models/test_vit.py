@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from tests.rows import slow
 from vit_jax.models import ViT, init_variables
 
 IMAGE_SHAPE = (8, 12, 3)
@@ -206,19 +207,23 @@ def numpy_vit(p, image, model):
         {"norm_position": "post", "final_norm": False, "activation": "relu",
          "position_embedding": "sinusoidal_1d", "norm_eps": 1e-3},
         {"pooling": "mean", "position_embedding": "sinusoidal_2d", "num_registers": 2},
-        {"pooling": "mean", "position_embedding": "learned", "norm_position": "post"},
-        {"pooling": "mean", "position_embedding": "sinusoidal_1d", "qkv_bias": False},
-        {"position_embedding": "sinusoidal_2d", "num_registers": 3, "patch_size": 2},
-        {"position_embedding": "none", "patch_norm": True, "norm_position": "post"},
+        slow({"pooling": "mean", "position_embedding": "learned",
+              "norm_position": "post"}),
+        slow({"pooling": "mean", "position_embedding": "sinusoidal_1d",
+              "qkv_bias": False}),
+        slow({"position_embedding": "sinusoidal_2d", "num_registers": 3,
+              "patch_size": 2}),
+        slow({"position_embedding": "none", "patch_norm": True,
+              "norm_position": "post"}),
         {"pooling": "sequence", "num_registers": 1, "position_embedding": "none"},
-        {"qk_norm": True, "layer_scale": 0.5},
+        slow({"qk_norm": True, "layer_scale": 0.5}),
         {"local_attention": True, "stem": "shifted_patch", "norm_position": "post",
          "layer_scale": 0.5},
         {"stem": "conv", "patch_size": 2, "pooling": "sequence"},
         {"stem": "conv", "stem_channels": (4, 6), "stem_downsampling": "stride"},
         {"distillation_token": True, "num_registers": 1},
-        {"distillation_token": True, "position_embedding": "sinusoidal_1d"},
-        {"distillation_token": True, "position_embedding": "sinusoidal_2d"},
+        slow({"distillation_token": True, "position_embedding": "sinusoidal_1d"}),
+        slow({"distillation_token": True, "position_embedding": "sinusoidal_2d"}),
     ],
     ids=lambda settings: "-".join(map(str, settings.values())) or "defaults",
 )  # fmt: skip

@@ -55,6 +55,7 @@ def test_the_direction_is_that_of_optax(platform, nesterov):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("platform, num_products", [("cpu", 8 * 3), ("gpu", 2 * 3)])
 def test_matrices_of_one_shape_are_multiplied_together(platform, num_products):
     """An iteration has three products for each leaf, or for each shape."""

@@ -35,6 +35,7 @@ def hard_by_hand(student, teacher):
     return -log_softmax(student)[rows, teacher.argmax(-1)].mean()
 
 
+@pytest.mark.slow
 def test_the_teachers_term_is_the_papers():
     for temperature in (1.0, 3.0):
         loss = objectives.teacher_loss(

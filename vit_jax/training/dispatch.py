@@ -80,41 +80,54 @@ def plan_dispatches(
     number of steps has a compiled program of its own, so the largest number, above half
     of `max_steps`, is one with which the whole stage needs the fewest.
     """
-    choices = [
-        (size, halves)
-        for halves in (False, True)
-        for size in range(max_steps, max_steps // 2, -1)
-    ]
-
-    def num_programs(choice: tuple[int, bool]) -> int:
-        return len({size for _, size in _cut(plan, plan.first_step, *choice)})
-
-    best = min(choices, key=num_programs) if len(choices) > 2 else choices[0]
-    yield from _cut(plan, first_step, *best)
-
-
-def _cut(
-    plan: Plan, first_step: int, size: int, halves: bool
-) -> Iterator[tuple[int, int]]:
-    """Dispatches of `size` steps from each evaluation on; what is left is shorter.
-
-    Args:
-      halves: divides what is left into powers of two, so that many different rests
-        take few programs.
-    """
+    size, halves = _best_size(plan, max_steps)
     step = first_step
     while step < plan.last_step:
-        done = step - plan.first_step
-        count = min(
-            plan.last_step - step,
-            plan.checkpoint_every - done % plan.checkpoint_every,
-            plan.eval_every - done % plan.eval_every,
-            size - done % plan.eval_every % size,
-        )
+        phase, length = _until_stop(plan, step - plan.first_step)
+        for count in _cut(phase, length, size, halves):
+            yield step, count
+            step += count
+
+
+def _until_stop(plan: Plan, done: int) -> tuple[int, int]:
+    """(steps since the last evaluation, steps to the next stop) after `done` steps."""
+    length = min(
+        plan.total_steps - done,
+        plan.checkpoint_every - done % plan.checkpoint_every,
+        plan.eval_every - done % plan.eval_every,
+    )
+    return done % plan.eval_every, length
+
+
+def _best_size(plan: Plan, max_steps: int) -> tuple[int, bool]:
+    """`_cut`'s `size` and `halves` with which a stage needs the fewest programs."""
+    segments, done = set(), 0  # Few are different, however long the stage is.
+    while done < plan.total_steps:
+        segments.add(segment := _until_stop(plan, done))
+        done += segment[1]
+
+    def num_programs(choice: tuple[int, bool]) -> int:
+        return len({count for segment in segments for count in _cut(*segment, *choice)})
+
+    sizes = range(max_steps, max_steps // 2, -1)
+    return min(itertools.product(sizes, (False, True)), key=num_programs)
+
+
+def _cut(phase: int, length: int, size: int, halves: bool) -> Iterator[int]:
+    """Numbers of steps of the dispatches before a stop: `size`, and shorter rests.
+
+    Args:
+      phase: steps since the last evaluation, from which dispatches of `size` count.
+      length: steps to the stop.
+      halves: divides a rest into powers of two, so that many different rests take few
+        programs.
+    """
+    while length:
+        count = min(length, size - phase % size)
         if halves and count < size:
             count = 1 << (count.bit_length() - 1)
-        yield step, count
-        step += count
+        yield count
+        phase, length = phase + count, length - count
 
 
 def steps_per_dispatch(config: ConfigDict, plan: Plan, pipeline: InputPipeline) -> int:

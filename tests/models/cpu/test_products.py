@@ -9,6 +9,7 @@ from flax import linen as nn
 from vit_jax.models.cpu.products import flat_dot_general
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "axis, features, in_shape", [(-1, (3, 2), (2, 5, 6)), ((-2, -1), 7, (2, 5, 3, 4))]
 )
