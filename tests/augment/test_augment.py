@@ -100,7 +100,6 @@ def test_every_setting_changes_the_program():
         {"crop": "resized", "crop_min_area": 0.3},
         {"flip": "random"},
         {"flip": "alternating"},
-        {"flip": "alternating", "seed": 1},
         {"policy": "randaugment"},
         {"policy": "randaugment", "randaugment_magnitude": 30},
         {"policy": "randaugment", "randaugment_num_ops": 3},

@@ -25,7 +25,8 @@ def record_dropouts(model, images):
 
     def intercept(next_fun, args, kwargs, context):
         output = next_fun(*args, **kwargs)
-        if isinstance(context.module, nn.Dropout):
+        is_call = context.method_name == "__call__"
+        if is_call and isinstance(context.module, nn.Dropout):
             record["/".join(context.module.path)] = np.array(args[0]), np.array(output)
         return output
 

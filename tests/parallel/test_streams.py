@@ -68,11 +68,13 @@ def test_training_without_streams_ends_with_its_results(redirection, tmp_path):
 
 @pytest.mark.slow
 def test_training_goes_on_when_its_terminal_goes_away(tmp_path):
-    process, terminal = pty.fork()  # a session of its own, led by the training
-    if process == 0:
-        os.execvp("sh", ["sh", "-c", TRAINING.format(tmp_path / "run")])
+    terminal, inside = pty.openpty()
+    # A session of its own, which the training leads.
+    command = ["setsid", "--ctty", "sh", "-c", TRAINING.format(tmp_path / "run")]
+    process = subprocess.Popen(command, stdin=inside, stdout=inside, stderr=inside)
+    os.close(inside)
     while b"device" not in os.read(terminal, 4096):
         pass
     os.close(terminal)  # the kernel sends SIGHUP, and writing fails from here on
-    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0
+    assert process.wait(300) == 0
     assert (tmp_path / "run" / "results.json").exists()
