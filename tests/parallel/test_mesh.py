@@ -58,6 +58,7 @@ def test_split_state_cuts_the_largest_axis_that_divides():
     }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimizer):
@@ -98,11 +99,13 @@ def train_losses(folder):
     return [record["loss"] for record in records if record["split"] == "train"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_eight_devices_train_as_one_does(resnet_config, tmp_path):
     compare_one_and_eight(resnet_config, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_dropout_and_mixing_do_not_depend_on_the_devices(tiny_config, tmp_path):
     settings = {

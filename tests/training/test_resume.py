@@ -112,6 +112,7 @@ def test_resume_at_every_step_is_exact(
         assert counted == sorted(counted) and counted[0] > 0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_resume_with_a_teacher_is_exact_and_refuses_another_one(
     tiny_config, tiny_run, tmp_path, monkeypatch, interrupt_after_one_step

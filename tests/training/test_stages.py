@@ -113,6 +113,7 @@ def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path, monkeypa
     assert differing(a, b) == set()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",

@@ -53,6 +53,7 @@ def test_the_head_is_kept_and_positions_and_images_resized(
     assert results["test"]["num_examples"] == 359
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_resnet_starts_from_a_resnet(tiny_config, tmp_path):
     resnet = {"model__name": "resnet18", "model__width": 4, "model__patch_size": None,

@@ -108,6 +108,7 @@ CHANGES = st.sampled_from(KEYS).flatmap(
 )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_settings_are_trained_with_or_refused_in_a_sentence(tiny_config):
