@@ -17,7 +17,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax import data
-from vit_jax.data.dataset import Dataset, hold_out
+from vit_jax.data.dataset import Dataset
 from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
@@ -84,15 +84,8 @@ def describe_data(config_data: ConfigDict) -> dict[str, Dataset]:
         images = np.zeros((size, *image_shape), np.uint8)
         return Dataset(images, labels, tuple(map(str, range(num_classes))))
 
-    return hold_out(
-        {"train": describe(_NUM_TRAIN), "test": describe(_NUM_TEST)},
-        validation=config_data.validation,
-        select_on=config_data.select_on,
-        train_per_class=config_data.train_per_class,
-        val_per_class=config_data.val_per_class,
-        subset_test_per_class=config_data.subset_test_per_class,
-        seed=config_data.split_seed,
-    )
+    splits = {"train": describe(_NUM_TRAIN), "test": describe(_NUM_TEST)}
+    return data.divide(splits, config_data)
 
 
 def make_described(config: ConfigDict, device: jax.Device) -> Experiment:

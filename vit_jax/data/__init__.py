@@ -33,6 +33,7 @@ __all__ = [
     "Rows",
     "batches",
     "dataset_name",
+    "divide",
     "known_shape",
     "load",
     "normalization",
@@ -155,6 +156,11 @@ def load(config_data: Any) -> dict[str, Dataset]:
                 f"and those of the train split {list(train.images.shape[1:])}, but one "
                 "shape was expected; set config.data.image_size or convert the data."
             )
+    return divide(splits, config_data)
+
+
+def divide(splits: dict[str, Dataset], config_data: Any) -> dict[str, Dataset]:
+    """`hold_out` by the settings of config.data."""
     return hold_out(
         splits,
         validation=config_data.validation,
