@@ -70,3 +70,12 @@ def test_one_measurement_is_a_visible_dot():
 def test_nothing_to_draw(curves):
     with pytest.raises(UserError, match="no training curves"):
         history.training_curves(curves)
+
+
+def test_rates_far_apart_are_numbers_and_no_formulas():
+    curves = CURVES | {"muon_learning_rate": np.array([2e-2, 1e-3, 1e-4, 1e-6])}
+    figure = history.training_curves(curves)
+    figure.canvas.draw()
+    labels = [t.get_text() for t in _panels(figure)["Learning rate"].get_yticklabels()]
+    assert "0.001" in labels and "1e-05" in labels
+    assert not any("$" in label for label in labels)

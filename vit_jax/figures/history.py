@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from vit_jax.errors import UserError
 from vit_jax.figures import style
@@ -114,6 +115,9 @@ def _draw_panel(
         )
     if panel.log_scale and len(axes.lines) > 1:
         axes.set_yscale("log", nonpositive="mask")
+        # The default writes powers as formulas, which `new_figure` shows as typed.
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.ticklabel_format(axis="y", scilimits=(-3, 5))
     if panel.from_zero:
