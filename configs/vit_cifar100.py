@@ -1,7 +1,7 @@
 """The recipes of vit_cifar.py and vit_laptop.py for the hundred classes of CIFAR-100.
 
-    python -m vit_jax.main --config=configs/vit_cifar100.py --workdir=runs/cifar100
-    python -m vit_jax.main --config=configs/vit_cifar100.py:laptop --workdir=runs/quick \
+    python -m vit_jax.main --config=configs/vit_cifar100.py --workdir=runs/full
+    python -m vit_jax.main --config=configs/vit_cifar100.py:laptop --workdir=runs/c100 \
         --config.data.source=cifar_files --config.data.dir=/data/cifar-100-binary
 
 The default has 256 tokens from a small convolutional stem, sequence pooling, Muon for
@@ -19,7 +19,8 @@ from vit_jax.config import load_config_file
 
 
 def get_config(variant: str = "gpu") -> ConfigDict:
-    config = load_config_file({"gpu": "vit_cifar", "laptop": "vit_laptop:quick"}[variant])
+    base = {"gpu": "vit_cifar", "laptop": "vit_laptop:quick"}[variant]
+    config = load_config_file(base)
     config.data.name = "cifar100"
     if variant == "gpu":
         config.model.drop_path = 0.2

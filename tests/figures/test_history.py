@@ -77,5 +77,5 @@ def test_rates_far_apart_are_numbers_and_no_formulas():
     figure = history.training_curves(curves)
     figure.canvas.draw()
     labels = [t.get_text() for t in _panels(figure)["Learning rate"].get_yticklabels()]
-    assert "0.001" in labels and "1e-05" in labels
+    assert "0.001" in labels and "0.0001" in labels
     assert not any("$" in label for label in labels)
