@@ -24,3 +24,13 @@ def test_a_run_has_an_interval_and_a_recipe_the_scatter_of_its_seeds():
     assert "95% interval over the test images" in title and "over seeds" in title
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert names == ["a", "b (+1)"]
+
+
+def test_time_is_that_of_the_processor_where_every_run_has_it():
+    times = {"train_seconds": 900.0, "cpu_seconds": 250.0}
+    runs = [make_entry("a", accuracy=0.8, **times), make_entry("b", accuracy=0.7)]
+    alone = compared.draw_comparison([[runs[0]]])
+    both = compared.draw_comparison([[runs[0]], [runs[1]]])
+    said = [{text.get_text() for text in f.axes[1].texts} for f in (alone, both)]
+    assert {"training\n(CPU s)", "250"} < said[0] and "900" not in said[0]
+    assert {"training\n(s)", "900"} < said[1] and "250" not in said[1]

@@ -154,12 +154,19 @@ def paired_table(tests: Sequence[Mapping[str, Any]]) -> str:
 
 
 def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
-    """Test accuracy of each run or recipe with its interval, and what it took."""
+    """Test accuracy of each run or recipe with its interval, and what it took.
+
+    The time is that of the processor where all runs were trained on a CPU.
+    """
+    entries = [entry for group in groups for entry in group]
+    of_cpu = all(entry.numbers["cpu_seconds"] is not None for entry in entries)
     accuracies = {group_name(group): _accuracy_interval(group) for group in groups}
     headings = {
         "parameters_m": "parameters\n(M)",
         "flops_g": "GFLOPs",
-        "train_seconds": "training\n(s)",
+        "cpu_seconds" if of_cpu else "train_seconds": (
+            "training\n(CPU s)" if of_cpu else "training\n(s)"
+        ),
         "worst_f1": "F1 of the\nworst class",
     }
     columns = {
