@@ -12,6 +12,7 @@ from vit_jax.config.settings import FIELDS
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
 PAGES += (ROOT / "experiments").rglob("*.md")
+PAGES += (ROOT / "experiments").glob("*.ipynb")
 
 
 def anchors(page):
@@ -38,6 +39,19 @@ def test_links_and_commands(page):
         assert key in FIELDS or key == "group.name", key
     for config in re.findall(r"--config=(configs/[\w/.]+(?::\w+)?)", text):
         load_config_file(config)
+    for command in re.findall(r"vit_jax\.explore( (?:[^`\\\n]|\\\s)*)", text):
+        assert not ("--run=" in command and "--config" in command), command
+
+
+@pytest.mark.parametrize(
+    "name", sorted(p.stem for p in (ROOT / "docs/figures").iterdir())
+)
+def test_every_picture_of_the_gallery_is_shown_and_named(name):
+    text = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    assert f"](figures/{name}.png)" in text
+    assert (
+        name == "prediction" or f"`{name.replace('cat_dog', 'TRUE_PREDICTED')}`" in text
+    )
 
 
 def test_every_promise_is_kept_by_a_test():
