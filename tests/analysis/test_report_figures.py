@@ -17,3 +17,19 @@ def test_the_reliability_diagram_says_whether_calibration_helps(calibrated, word
     texts = [figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)]
     assert any(words in text for text in texts)
     assert len(figure.axes) == (6 if calibrated else 3)
+
+
+def test_a_temperature_that_does_not_help_is_marked():
+    scored = make_scored([], num_examples=90)
+    val = make_scored(range(40), num_examples=120)
+    calibration = all_scores(scored, val=val)["calibration"]
+    figure = report_figures.draw_reliability(scored, calibration, "test")
+    assert any("✗ worse" in axes.get_title() for axes in figure.axes)
+
+
+@pytest.mark.parametrize("wrong, groups", [([], 1), ([3], 2)])
+def test_confidence_of_mistakes_is_drawn_where_there_is_one(wrong, groups):
+    scored = make_scored(wrong, num_examples=30)
+    figures = report_figures.draw_figures(scored, all_scores(scored), "test")
+    axes = figures["confidence_by_class"].axes[0]
+    assert len(axes.containers) == groups

@@ -37,6 +37,7 @@ def draw_figures(
     intervals = quality.intervals()
     matrix = confusions.confusion_matrix(logits, labels)
     right, wrong = calibration.mean_confidence_by_class(logits, labels)
+    confidence = {"right answers": right, "wrong answers": wrong}
     figures = {
         "confusion_matrix": confusion.confusion_matrix(
             matrix, names, title=f"Confusion matrix ({name})"
@@ -51,7 +52,8 @@ def draw_figures(
             quality.precision, quality.recall, quality.f1, names, intervals=intervals
         ),
         "confidence_by_class": per_class.grouped_bars(
-            {"right answers": right, "wrong answers": wrong},
+            # A model without a mistake has no wrong answers to draw.
+            {key: mean for key, mean in confidence.items() if np.isfinite(mean).any()},
             names,
             title=f"Mean confidence by true class ({name})",
             unit="mean confidence (%)",
