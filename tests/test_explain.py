@@ -8,6 +8,7 @@ from PIL import Image
 from tests.interpret.untrained import IMAGES
 from vit_jax.errors import UserError
 from vit_jax.explain import main
+from vit_jax.interpret.attention import HEAD_FUSIONS
 from vit_jax.runs.load import load_run
 
 
@@ -71,3 +72,9 @@ def test_other_explanations_stand_apart(copied_run, tmp_path):
 def test_mistakes_are_one_sentence(copied_run, argument, words):
     with pytest.raises(UserError, match=words):
         main([f"--workdir={copied_run}", argument])
+
+
+def test_every_fusion_of_heads_can_be_asked_for(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert f"{{{','.join(HEAD_FUSIONS)}}}" in capsys.readouterr().out

@@ -13,16 +13,13 @@ import functools
 import pathlib
 from collections.abc import Sequence
 
+from vit_jax.config.run_flags import add_data_flags, moved_settings
 from vit_jax.errors import UserError
-from vit_jax.parallel.commands import make_parser, run_command
+from vit_jax.parallel.commands import announce, make_parser, run_command
 
 
 def main(arguments: Sequence[str]) -> None:
     """Compares finished or unfinished runs and prints the tables."""
-    # Imported late, so that Ctrl-C and mistakes are answered at once.
-    from vit_jax.analysis.compare import compare
-    from vit_jax.analysis.run_data import add_data_flags, moved_settings
-
     parser = make_parser("vit_jax.compare", __doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs")
     parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
@@ -42,6 +39,10 @@ def main(arguments: Sequence[str]) -> None:
             f"--train_accuracy is {goal:g}, but a fraction above 0 and at most 1 is "
             "expected; give 0.9 for 90%."
         )
+    announce(options.runs)
+    # Imported late: JAX takes seconds to load, and mistakes are reported before.
+    from vit_jax.analysis.compare import compare
+
     print(compare(options.runs, pathlib.Path(options.out), moved, goal=goal))
 
 

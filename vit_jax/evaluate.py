@@ -16,17 +16,13 @@ score is stored apart, as "mirrored".
 import functools
 from collections.abc import Sequence
 
+from vit_jax.config.run_flags import add_data_flags, moved_settings
 from vit_jax.errors import UserError
-from vit_jax.parallel.commands import make_parser, run_command
+from vit_jax.parallel.commands import announce, make_parser, run_command
 
 
 def main(arguments: Sequence[str]) -> None:
     """Scores one split with one checkpoint and adds the scores to results.json."""
-    # Imported late, so that Ctrl-C and mistakes are answered at once.
-    from vit_jax.analysis.evaluate import evaluate
-    from vit_jax.analysis.run_data import add_data_flags, moved_settings
-    from vit_jax.runs.load import load_classifier
-
     parser = make_parser("vit_jax.evaluate", __doc__)
     parser.add_argument("--workdir", required=True, help="the run's folder")
     parser.add_argument("--checkpoint", default="best", help="best, latest or a step")
@@ -53,6 +49,11 @@ def main(arguments: Sequence[str]) -> None:
     for name in ("human_labels", "confusion"):
         if getattr(options, name) and not options.report:
             raise UserError(f"--{name} is used in a report only; add --report.")
+    announce(options.workdir)
+    # Imported late: JAX takes seconds to load, and mistakes are reported before.
+    from vit_jax.analysis.evaluate import evaluate
+    from vit_jax.runs.load import load_classifier
+
     evaluate(
         load_classifier(options.workdir, options.checkpoint),
         options.split,

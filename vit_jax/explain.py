@@ -18,8 +18,9 @@ config are changed by --config.group.name=value.
 import functools
 from collections.abc import Sequence
 
+from vit_jax.config.run_flags import add_data_flags, moved_settings
 from vit_jax.errors import UserError
-from vit_jax.parallel.commands import make_parser, run_command
+from vit_jax.parallel.commands import announce, make_parser, run_command
 
 # Flag -> its options for argparse.
 _FLAGS = {
@@ -29,11 +30,12 @@ _FLAGS = {
     "split": {"default": "test", "help": "the split that the indices refer to"},
     "block": {"type": int, "help": "counted from 1; or the last"},
     "head": {"type": int, "help": "counted from 1; or the mean of all"},
-    "discard_ratio": {
-        "type": float,
-        "default": 0.0,
-        "help": "fraction of attention that rollout ignores, 0 to below 1",
+    "head_fusion": {
+        "choices": ("mean", "max", "min"),
+        "default": "mean",
+        "help": "of rollout",
     },
+    "discard_ratio": {"type": float, "default": 0.0, "help": "of rollout, below 1"},
     "architecture": {"action": "store_true", "help": "draw the network, see above"},
     "config": {"metavar": "FILE.py[:VARIANT]", "help": "whose network; or --workdir"},
     "figures": {
@@ -45,22 +47,16 @@ _FLAGS = {
 
 def main(arguments: Sequence[str]) -> int:
     """Draws, scores and prints; returns 1 if a file was skipped."""
-    # Imported late, so that Ctrl-C and mistakes are answered at once.
-    from vit_jax.analysis.architecture import draw_architecture
-    from vit_jax.analysis.explain import explain
-    from vit_jax.analysis.run_data import add_data_flags, moved_settings
-    from vit_jax.interpret.attention import HEAD_FUSIONS
-
     parser = make_parser("vit_jax.explain", __doc__)
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
     for name, flag in _FLAGS.items():
         parser.add_argument(f"--{name}", **flag)
-    parser.add_argument(
-        "--head_fusion", choices=HEAD_FUSIONS, default="mean", help="of rollout"
-    )
     add_data_flags(parser)
     options, rest = parser.parse_known_intermixed_args(arguments)
     if options.architecture:
+        # Imported late: JAX takes seconds to load, and mistakes are reported before.
+        from vit_jax.analysis.architecture import draw_architecture
+
         draw_architecture(options, rest, [f"--{name}" for name in vars(options)])
         return 0
     if not options.workdir or options.config or options.figures:
@@ -68,7 +64,11 @@ def main(arguments: Sequence[str]) -> int:
             "Explaining a trained model needs --workdir=RUN and takes neither --config "
             "nor --figures, which belong to --architecture."
         )
-    return explain(options, moved_settings(options, rest))
+    moved = moved_settings(options, rest)
+    announce(options.workdir)
+    from vit_jax.analysis.explain import explain
+
+    return explain(options, moved)
 
 
 run = functools.partial(run_command, main)

@@ -11,21 +11,19 @@ import functools
 import pathlib
 from collections.abc import Sequence
 
+from vit_jax.config import apply_overrides, check_config, load_config_file
+from vit_jax.config.run_flags import add_data_flags, moved_settings
 from vit_jax.errors import UserError
-from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
+from vit_jax.parallel.commands import (
+    SETTINGS_EPILOG,
+    announce,
+    make_parser,
+    run_command,
+)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Draws the data of a config or of a run and prints their statistics."""
-    # Imported late, so that Ctrl-C and mistakes are answered at once.
-    from vit_jax import data
-    from vit_jax.analysis.explore import explore
-    from vit_jax.analysis.run_data import add_data_flags, load_splits, moved_settings
-    from vit_jax.config import apply_overrides, check_config, load_config_file
-    from vit_jax.files import make_folder
-    from vit_jax.runs.load import load_classifier
-    from vit_jax.runs.user_code import add_user_code
-
     parser = make_parser("vit_jax.explore", __doc__, SETTINGS_EPILOG)
     parser.add_argument("--config", metavar="CONFIG[:VARIANT]", help="whose data")
     parser.add_argument(
@@ -44,6 +42,15 @@ def main(arguments: Sequence[str]) -> None:
             "explore shows the data of a config or of a run, with all its settings; "
             "give either --config=CONFIG or --run=RUN."
         )
+    announce(options.run or options.config)
+    # Imported late: JAX takes seconds to load, and mistakes are reported before.
+    from vit_jax import data
+    from vit_jax.analysis.explore import explore
+    from vit_jax.analysis.run_data import load_splits
+    from vit_jax.files import make_folder
+    from vit_jax.runs.load import load_classifier
+    from vit_jax.runs.user_code import add_user_code
+
     out, run = pathlib.Path(options.out), None
     if options.run:
         moved = moved_settings(options, overrides)

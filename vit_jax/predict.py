@@ -13,14 +13,11 @@ import pathlib
 from collections.abc import Sequence
 
 from vit_jax.errors import UserError
-from vit_jax.parallel.commands import make_parser, run_command
+from vit_jax.parallel.commands import announce, make_parser, run_command
 
 
 def main(arguments: Sequence[str]) -> int:
     """Prints the most probable classes; returns 1 if a file was skipped."""
-    # Imported late, so that Ctrl-C and mistakes are answered at once.
-    from vit_jax.analysis.predict import predict
-
     parser = make_parser("vit_jax.predict", __doc__)
     parser.add_argument("files", metavar="FILE", nargs="*", help="image or folder")
     parser.add_argument("--workdir", help="the run's folder")
@@ -36,6 +33,10 @@ def main(arguments: Sequence[str]) -> int:
             f"{missing} is missing; a full command is python -m vit_jax.predict "
             "--workdir=runs/vit photo.jpg."
         )
+    announce(options.workdir)
+    # Imported late: JAX takes seconds to load, and mistakes are reported before.
+    from vit_jax.analysis.predict import predict
+
     return predict(
         options.workdir,
         options.checkpoint,

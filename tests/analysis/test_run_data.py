@@ -1,6 +1,4 @@
-"""The data of a run, loaded again, and the flags for where they lie."""
-
-import argparse
+"""The data of a run, loaded again."""
 
 import numpy as np
 import pytest
@@ -23,16 +21,6 @@ def test_images_are_chosen_by_their_indices(tiny_run):
     val = data.load(run.config.data)["val"]
     np.testing.assert_array_equal(images, val.images[[99, 3]])
     assert captions == [f"true {val.class_names[val.labels[i]]}" for i in (99, 3)]
-
-
-def test_flags_become_settings_of_the_data():
-    parser = argparse.ArgumentParser()
-    run_data.add_data_flags(parser)
-    options = parser.parse_args(["--data_dir=here", "--eval_batch_size", "7"])
-    moved = {"data.dir": "here", "eval_batch_size": "7"}
-    assert run_data.moved_settings(options, []) == moved
-    with pytest.raises(UserError, match=r"--data_dri=x .*did you mean .--data_dir"):
-        run_data.moved_settings(options, ["--data_dri=x"])
 
 
 def test_other_data_than_those_of_training_are_refused(copied_run):

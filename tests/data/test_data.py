@@ -139,7 +139,7 @@ def test_statistics_of_the_settings_win(settings, colors):
 @pytest.mark.parametrize("key", ["mean", "std"])
 def test_statistics_for_another_number_of_channels(settings, colors, key):
     settings[key] = (0.5,)
-    with pytest.raises(UserError, match=rf"{key} has 1 number\(s\).* 3 channel"):
+    with pytest.raises(UserError, match=rf"{key} is 1, but .* is 3; give"):
         data.normalization(settings, colors)
 
 

@@ -164,7 +164,7 @@ def test_data_without_a_test_split():
 
 
 def test_one_image_cannot_be_split():
-    with pytest.raises(UserError, match=r'"class_1" has 1 image\(s\)'):
+    with pytest.raises(UserError, match='class "class_1" is 1, but at least 2'):
         split_off_test(make_dataset([20, 1]))
 
 

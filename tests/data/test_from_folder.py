@@ -126,7 +126,7 @@ def test_one_image_only(tmp_path):
     for i in range(4):
         save(tmp_path / "blue" / f"{i}.png", COLORS["blue"])
     save(tmp_path / "red" / "0.png", COLORS["red"])
-    with pytest.raises(UserError, match=r'"red" has 1 image\(s\), but one to train'):
+    with pytest.raises(UserError, match=r'class "red" is 1, but at least 2'):
         from_folder.load(str(tmp_path))
 
 

@@ -14,6 +14,32 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 
 
+@pytest.mark.parametrize(
+    "name, flags",
+    [
+        ("evaluate", ("--workdir=RUN",)),
+        ("predict", ("--workdir=RUN", "photo.jpg")),
+        ("explain", ("--workdir=RUN",)),
+        ("explore", ("--run=RUN", "--out=OUT")),
+        ("compare", ("RUN", "--out=OUT")),
+    ],
+)
+def test_a_command_says_what_it_loads_before_jax_is_there(name, flags):
+    code = (
+        "import sys\n"
+        "class Screen:\n"
+        "    def write(self, text):\n"
+        "        print(text, 'jax' in sys.modules)\n"
+        "        sys.stderr = sys.__stderr__\n"
+        "        sys.exit()\n"
+        f"from vit_jax.{name} import main\n"
+        "sys.stderr = Screen()\n"
+        f"main({flags})\n"
+    )
+    said = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert said == "loading RUN ... False\n"
+
+
 def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):
     """A warning and an error are written to a pipe whose reader has ended."""
     code = (

@@ -198,12 +198,14 @@ def test_a_change_that_does_not_fit_leaves_the_run_as_it_was(
 
 
 @pytest.mark.slow
-def test_a_run_can_be_made_longer(tiny_config, tmp_path):
+def test_a_run_can_be_made_longer(tiny_config, tmp_path, capsys):
     train_and_evaluate(tiny_config(num_steps=3), tmp_path)
     results = train_and_evaluate(
         tiny_config(num_steps=4), tmp_path, resume_with_changes=True
     )
     assert results["num_steps"] == 4
+    said = capsys.readouterr().out
+    assert "resuming with other settings: num_steps: 3 -> 4" in said
     assert RunFolder(tmp_path).read("config")["num_steps"] == 4
     assert len(RunFolder(tmp_path).read("environment")["earlier_starts"]) == 1
 

@@ -24,10 +24,13 @@ def test_the_summary_says_what_the_run_will_do(tiny_config):
 
 def test_every_rate_is_named_and_no_word_twice(tiny_config):
     splits = data.load(tiny_config().data)
-    config = tiny_config(optim__name="muon", optim__muon_learning_rate=0.03)
+    config = tiny_config(
+        optim__name="muon", optim__muon_learning_rate=0.03, optim__layer_decay=0.5
+    )
     text = summarize(make_experiment(config, splits), 1)
     assert (
-        "muon, peak rate 0.03 for the blocks' matrices and 0.001 for the rest" in text
+        "muon, peak rate 0.03 for the blocks' matrices and 0.001 for the rest, "
+        "times 0.5 for each layer below the head" in text
     )
     assert "data  digits, 8x8x1 images" in text
 

@@ -249,7 +249,7 @@ def to_text(scores: Mapping[str, Mapping[str, float]], num_images: int) -> str:
     """
     width = max(map(len, scores))
     lines = [
-        f"Faithfulness on {num_images} image(s): area under the curve (minus that of",
+        f"Faithfulness (images: {num_images}): area under the curve (minus that of",
         "random maps on the same images, ± standard error)",
         f"  {'':<{width}}  {'deletion (low is good)':<25}  insertion (high is good)",
     ]

@@ -1,7 +1,6 @@
 """The data a run was trained on, loaded again to score it."""
 
-import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import UInt8
@@ -9,59 +8,10 @@ from ml_collections import ConfigDict
 
 from vit_jax import data
 from vit_jax.config import apply_overrides
-from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
 from vit_jax.training import scoring
-
-# Settings of a run that may differ when it is scored: where its data lie, and how they
-# are read.
-MOVABLE = (
-    "data.source",
-    "data.dir",
-    "data.archive",
-    "data.download",
-    "eval_batch_size",
-)
-
-
-def add_data_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds a flag for each of `MOVABLE`, such as --data_dir."""
-    group = parser.add_argument_group(
-        "the run's data", "Without these flags the data are read as in training."
-    )
-    for key in MOVABLE:
-        meaning = FIELDS[key].meaning.replace("%", "%%")
-        group.add_argument(f"--{_flag(key)}", metavar="VALUE", help=meaning)
-
-
-def moved_settings(
-    options: argparse.Namespace, unknown: Sequence[str]
-) -> dict[str, str]:
-    """Setting -> value of the flags of `add_data_flags` that were given.
-
-    Args:
-      options: the parsed command line.
-      unknown: the arguments that the parser does not know.
-
-    Raises:
-      UserError: there are unknown arguments.
-    """
-    if unknown:
-        name = unknown[0].partition("=")[0].replace("--config.", "--")
-        flags = [f"--{flag}" for flag in vars(options)]
-        raise UserError(
-            f"Unknown argument {unknown[0]}{did_you_mean(name, flags)}; of a trained "
-            f"run's settings only {', '.join(f'--{_flag(key)}' for key in MOVABLE)} "
-            "can be changed."
-        )
-    given = {key: getattr(options, _flag(key)) for key in MOVABLE}
-    return {key: value for key, value in given.items() if value is not None}
-
-
-def _flag(key: str) -> str:
-    return key.replace(".", "_")
 
 
 def load_splits(
@@ -71,7 +21,8 @@ def load_splits(
 
     Args:
       run: to score.
-      moved: value, as text, of each of `MOVABLE` that differs from the run's own.
+      moved: value, as text, of each of `run_flags.MOVABLE` that differs from the
+        run's own.
 
     Raises:
       UserError: a value that is refused, data that cannot be read, or other data.

@@ -6,6 +6,7 @@ fields.py         kinds of settings, each with its check
 values.py         defaults, assignment and validation
 files.py          config files, and the settings in run folders
 command_line.py   --config.group.name=value, and the list of settings
+run_flags.py      what may differ when a finished run is scored
 durations.py      "5 epochs", "300 steps" or "10%" in optimizer steps
 
 Imports `vit_jax.errors` only, and never JAX: a wrong setting is refused before

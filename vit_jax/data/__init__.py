@@ -189,8 +189,8 @@ def normalization(
     for key, given in (("mean", mean), ("std", std)):
         if given is not None and len(given) != channels:
             raise UserError(
-                f"config.data.{key} has {len(given)} number(s), but the images have "
-                f"{channels} channel(s); give one for each."
+                f"The length of config.data.{key} is {len(given)}, but the number of "
+                f"channels of the images is {channels}; give one number for each."
             )
     if mean is None or std is None:
         named = config_data.source in ("tfds", "cifar_files")

@@ -123,10 +123,11 @@ def split_off_test(dataset: Dataset) -> dict[str, Dataset]:
     """
     counts = dataset.count_classes()
     if counts.min() < 2:
+        name = dataset.class_names[counts.argmin()]
         raise UserError(
-            f'The class "{dataset.class_names[counts.argmin()]}" has {counts.min()} '
-            "image(s), but one to train and one to test on are needed; add images or "
-            "remove the class."
+            f'The number of images of class "{name}" is {counts.min()}, but at least 2 '
+            "are needed, one to train and one to test on; add images or remove the "
+            "class."
         )
     test = np.maximum(1, (counts + 2) // 5)
     train, test = _draw(dataset, [counts - test, test], seed=0, purpose=TEST_SPLIT)

@@ -1,6 +1,7 @@
 """The start and the end of every command: argument parser, messages, exit status."""
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -65,6 +66,13 @@ def add_process_flags(parser: argparse.ArgumentParser) -> None:
         default="300",
         help="limit for the wait until all processes have started (%(default)s)",
     )
+
+
+def announce(runs: str | Sequence[str]) -> None:
+    """Says which runs are loaded, before JAX is: that takes seconds."""
+    names = runs if isinstance(runs, str) else ", ".join(runs)
+    with contextlib.suppress(OSError):
+        _report(f"loading {names} ...")
 
 
 def _report(text: str) -> None:

@@ -49,8 +49,8 @@ def read_records(file: pathlib.Path) -> list[dict[str, Any]]:
             damaged.append(number)
     if damaged:
         warnings.warn(
-            f"{file} has {len(damaged)} damaged line(s), the first is line "
-            f"{damaged[0]}; they are left out.",
+            f"The number of damaged lines in {file} is {len(damaged)}, the first is "
+            f"line {damaged[0]}; they are left out.",
             stacklevel=2,
         )
     return records

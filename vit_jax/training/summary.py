@@ -80,12 +80,15 @@ def _describe_source(config_data: ConfigDict) -> str:
 def _describe_rates(config_optim: ConfigDict) -> str:
     """The optimizer with the peak of each of its learning rates."""
     rate = f"{config_optim.learning_rate:g}"
-    if config_optim.name != "muon":
-        return f"{config_optim.name}, peak rate {rate}"
-    return (
-        f"muon, peak rate {config_optim.muon_learning_rate:g} for the blocks' matrices "
-        f"and {rate} for the rest"
-    )
+    text = f"{config_optim.name}, peak rate {rate}"
+    if config_optim.name == "muon":
+        text = (
+            f"muon, peak rate {config_optim.muon_learning_rate:g} for the blocks' "
+            f"matrices and {rate} for the rest"
+        )
+    if config_optim.layer_decay != 1:
+        text += f", times {config_optim.layer_decay:g} for each layer below the head"
+    return text
 
 
 def describe_results(results: Mapping[str, Any], workdir: str) -> str:
