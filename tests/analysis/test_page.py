@@ -102,10 +102,12 @@ def test_the_page_opens_with_its_result(reported):
     (summary,) = re.findall('<p class="summary">(.*?)</p>', text)
     scores = RunFolder(reported).read("results")["test"]
     assert summary.startswith(
-        f"tiny classifies {scores['accuracy']:.2%} of 359 images correctly (95% "
+        f"tiny classifies {scores['accuracy']:.2%} of the 359 images of the test split "
+        "of digits correctly (95% interval "
     )
     assert "was selected on images held out from training" in summary
-    assert f"{scores['num_params']:,} parameters and was trained for" in summary
+    assert f"{scores['num_params']:,} parameters that was trained for" in summary
+    assert summary.count(". ") == 0 and summary.endswith(" seconds.")
     order = [
         text.index(words)
         for words in (summary, "Training curves of", "Confusion matrix", "Numbers</h2>")

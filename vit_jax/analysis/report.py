@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from vit_jax import data
 from vit_jax.analysis import page, report_figures
 from vit_jax.analysis.scored import Scored
 from vit_jax.metrics import classification
@@ -91,7 +92,7 @@ def write_report(
 def summarize(
     run: Run, scores: Mapping[str, Any], split: str, results: Mapping[str, Any]
 ) -> str:
-    """The report in a sentence or two.
+    """The report in a sentence.
 
     Args:
       run: the report is of its checkpoint.
@@ -99,24 +100,31 @@ def summarize(
       split: its name.
       results: of results.json; empty for a run that is not finished.
     """
-    count = scores["num_examples"]
-    accuracy = "The accuracy is not known, because a logit is not finite,"
+    images = (
+        f"the {scores['num_examples']:,} images of the {split} split of "
+        f"{data.dataset_name(run.config.data)}"
+    )
+    accuracy = (
+        f"How many of {images} {run.workdir.name} classifies correctly is not known, "
+        "because a logit is not finite"
+    )
     if scores["accuracy"] is not None:
-        low, high = classification.accuracy_interval(scores["accuracy"], count)
+        low, high = classification.accuracy_interval(
+            scores["accuracy"], scores["num_examples"]
+        )
         accuracy = (
-            f"{run.workdir.name} classifies {scores['accuracy']:.2%} of {count:,} "
-            f"images correctly (95% interval {low:.2%} to {high:.2%})"
+            f"{run.workdir.name} classifies {scores['accuracy']:.2%} of {images} "
+            f"correctly (95% interval {low:.2%} to {high:.2%})"
         )
     selected = {
         "val": "was selected on images held out from training",
         "test": "was selected on the test split itself, which is optimistic",
-        "nothing": "is the last one, and nothing was selected",
+        "nothing": "is the last one, since nothing was selected",
     }[run.config.data.select_on]
     text = (
-        f"{accuracy} in the {split} split. The checkpoint of step {run.step:,} "
-        f"{selected}. The model, {run.config.model.name}, has "
-        f"{scores['num_params']:,} parameters"
+        f"{accuracy}, with the checkpoint of step {run.step:,}, which {selected}, of "
+        f"a model {run.config.model.name} with {scores['num_params']:,} parameters"
     )
     if "train_seconds" in results:
-        text += f" and was trained for {results['train_seconds']:,.0f} seconds"
-    return f"{text} on {run.config.data.name}."
+        text += f" that was trained for {results['train_seconds']:,.0f} seconds"
+    return text + "."
