@@ -7,9 +7,18 @@ from vit_jax.analysis.quantities import describe
 def test_quantities_are_named_explained_and_in_percent():
     scored = make_scored(wrong=[0], num_examples=100)
     scores = all_scores(scored) | {"flops": 52029312, "num_params": 1234567}
+    scores["stages"] = [
+        {"first_step": 0, "last_step": 3, "num_trainable_params": 170},
+        {"first_step": 3, "last_step": 6, "num_trainable_params": 3850},
+    ]
     found = {name: (value, meaning) for name, value, meaning in describe(scores)}
     assert found["Accuracy"][0] == "99.00% (94.55% to 99.82%)"
     assert found["Worst class"][0] == "a (97.06%)"
     assert found["Parameters"][0] == "1,234,567" and found["GFLOPs"][0] == "0.052"
     assert found["Temperature"][0] == "none" and "only 1 of" in found["Temperature"][1]
+    assert found["Trained in stage 1"] == (
+        "170",
+        "numbers that learned from step 0 to 3",
+    )
+    assert found["Trained in stage 2"][0] == "3,850"
     assert all(meaning for _, meaning in found.values())

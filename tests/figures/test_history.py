@@ -61,6 +61,13 @@ def test_all_rates_and_the_selected_checkpoint():
     assert len(panels["Speed"].lines) == 1
 
 
+def test_every_panel_marks_where_a_later_stage_begins():
+    figure = history.training_curves(CURVES, stage_epochs=[0.75, 1.25])
+    for axes in figure.axes:
+        assert [line.get_xdata()[0] for line in axes.lines[-2:]] == [0.75, 1.25]
+        assert len(set(axes.lines[-1].get_xdata())) == 1
+
+
 def test_one_measurement_is_a_visible_dot():
     figure = history.training_curves({"epoch": [1.0], "val_accuracy": [0.5]})
     assert figure.axes[0].lines[0].get_marker() == "o"

@@ -51,6 +51,16 @@ def test_every_layout_gives_the_same_parameters(layout, tmp_path):
         assert report.pretraining_image == (24, 24)
 
 
+@pytest.mark.parametrize(
+    ("prefix", "rule"),
+    [("", "cubic_antialias"), ("backbone.", "dino"), ("module.backbone.", "dino")],
+)
+def test_positions_of_dinos_own_checkpoints_are_resized_as_dino_does(prefix, rule):
+    tensors = {prefix + name: array for name, array in TIMM.items()}
+    _, report = load(tensors, shape=(32, 32, 3), resize="origin")
+    assert report.resized["positions"] == f"3 x 3 to 4 x 4 patches ({rule})"
+
+
 def test_what_pretraining_alone_needs_is_dropped_with_a_word():
     extra = {
         "pre_logits.fc.weight": np.ones((16, 16), np.float32),

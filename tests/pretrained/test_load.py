@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.pretrained.loading import OURS, SIZES, TIMM, load, refusal
+from tests.pretrained.loading import OURS, SIZES, TIMM, load, make, refusal
 from tests.pretrained.weight_files import google_tensors
 from vit_jax.models import ResNet, ViT
 
@@ -39,6 +39,16 @@ def test_grey_images_sum_the_channels_and_others_are_refused():
     np.testing.assert_allclose(params["stem/projection/kernel"], expected, atol=1e-6)
     assert "3 channels to 1" in str(report)
     assert "these have 4" in refusal(TIMM, shape=(24, 24, 4))
+
+
+def test_another_meaning_of_the_same_tensors_is_refused():
+    heads = make(TIMM, num_heads=4)
+    assert "set config.model.num_heads=4" in refusal(heads)
+    assert not load(make(TIMM, num_heads=2))[1].differences
+    post = ViT(5, **SIZES, norm_position="post")
+    assert "set config.model.norm_position=pre" in refusal(TIMM, model=post)
+    own = make(TIMM, norm_eps=1e-5)
+    assert load(own)[1].differences == {"norm_eps": (1e-5, 1e-6)}
 
 
 def test_mistakes_are_refused():

@@ -21,7 +21,8 @@ def test_rows_of_one_reason_are_joined():
         "dropped       b: other",
         "new           head/kernel: a fresh head",
         "pretrained on 224 x 160 pixels",
-        "differs       config.model.norm_eps is 1e-06, the weights' is 1e-12",
+        "differs       config.model.norm_eps is 1e-06, the weights' is 1e-12: "
+        "--config.model.norm_eps=1e-12 takes theirs",
     ]
 
 

@@ -20,15 +20,17 @@ pytestmark = pytest.mark.slow
 
 SHAPE = (32, 32, 3)
 IMAGES = np.random.default_rng(0).standard_normal((2, *SHAPE)).astype(np.float32)
-CASES = {
-    "vit_tiny_patch16_224": {},
-    "vit_small_patch8_224": {},
-    "deit_tiny_patch16_224": {},
-    "vit_base_patch16_224": {"reg_tokens": 4},
-    "vit_base_patch16_reg4_gap_256": {"fc_norm": False},
-    "deit3_small_patch16_224": {},
-    "deit_tiny_distilled_patch16_224": {},
-}
+# Those that are often fine-tuned have all their blocks, and one its own image size.
+CASES = [
+    ("vit_tiny_patch16_224", {"depth": 12, "img_size": 224}),
+    ("vit_tiny_patch16_224", {"depth": 12}),
+    ("vit_small_patch8_224", {"depth": 12}),
+    ("deit_tiny_patch16_224", {"depth": 12}),
+    ("vit_base_patch16_224", {"reg_tokens": 4}),
+    ("vit_base_patch16_reg4_gap_256", {"fc_norm": False}),
+    ("deit3_small_patch16_224", {}),
+    ("deit_tiny_distilled_patch16_224", {}),
+]
 
 
 def model_for(settings, **changes):
@@ -76,23 +78,26 @@ def assert_same(ours, theirs):
 def make_timm(name, **options):
     torch.manual_seed(0)
     sizes = {"depth": 2, "img_size": 32, "num_classes": 10}
-    return randomized(timm.create_model(name, **sizes, **options))
+    return randomized(timm.create_model(name, **sizes | options))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_logits_and_tokens_are_timms(name, tmp_path):
-    reference = make_timm(name, **CASES[name])
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_logits_and_tokens_are_timms(name, options, tmp_path):
+    reference = make_timm(name, **options)
+    shape = (*reference.patch_embed.img_size, 3)
+    images = np.random.default_rng(0).standard_normal((2, *shape)).astype(np.float32)
     torch.save(reference.state_dict(), tmp_path / "timm.pth")
     weights = read_weights(tmp_path / "timm.pth")
     settings = implied_settings(weights)
     model = model_for(settings, num_heads=reference.blocks[0].attn.num_heads)
     params, report = load_pretrained(
-        weights, model, SHAPE, jax.random.key(0), head="keep"
+        weights, model, shape, jax.random.key(0), head="keep"
     )
+    assert len(reference.blocks) == options.get("depth", 2)
     assert not report.differences and not report.new and not report.resized
     assert weights.sha256 in str(report)
     assert model.distillation_token == ("distilled" in name)
-    assert_same(outputs(model, params), reference_outputs(reference))
+    assert_same(outputs(model, params, images), reference_outputs(reference, images))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +191,8 @@ def test_weights_for_224_pixels_are_fitted_as_timm_fits_them(tmp_path):
     assert_same(outputs(model, params), reference_outputs(small))
 
 
-def test_logits_and_tokens_are_hugging_faces(tmp_path):
+@pytest.mark.parametrize("file", ["model.safetensors", "pytorch_model.bin"])
+def test_logits_and_tokens_are_hugging_faces(file, tmp_path):
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
     config = transformers.ViTConfig(
@@ -194,6 +200,13 @@ def test_logits_and_tokens_are_hugging_faces(tmp_path):
     )
     reference = randomized(transformers.ViTForImageClassification(config))
     reference.save_pretrained(tmp_path)
+    if file == "pytorch_model.bin":
+        # What older versions wrote: the same names, which differ from those in memory.
+        old = tmp_path / "model.safetensors"
+        load_file = pytest.importorskip("safetensors.torch").load_file
+        torch.save(load_file(old), tmp_path / file)
+        old.unlink()
+    assert read_weights(tmp_path).path == str(tmp_path / file)
     settings = implied_settings(tmp_path)
     assert (settings["num_heads"], settings["norm_eps"]) == (4, 1e-12)
     model = model_for(settings)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from vit_jax.runs.folder import RunFolder
 from vit_jax.training import curves
 
 
@@ -19,3 +20,15 @@ def test_history_series_come_from_their_records():
     records[0]["learning_rate"] = 1e-3
     rates = curves.history_series(records, muon_ratio=20)["muon_learning_rate"]
     np.testing.assert_allclose(rates, [0.02, np.nan, np.nan])
+
+
+def test_the_figure_marks_the_stages_of_results(copied_run):
+    folder = RunFolder(copied_run)
+    results = folder.read("results")
+    stages = [{"first_step": 0}, {"first_step": 3}]
+    folder.write("results", results | {"stages": stages})
+    figure = curves.draw_history(folder)["training_curves"]
+    (start, end) = figure.axes[-1].lines[-1].get_xdata()
+    assert start == end
+    np.testing.assert_allclose(start, results["num_epochs"] / 2)
+    assert results["num_steps"] == 6

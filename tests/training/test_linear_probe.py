@@ -2,7 +2,7 @@ import jax
 import numpy as np
 import pytest
 
-from vit_jax.errors import UserError
+from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.training.linear_probe import fit_logistic
 from vit_jax.training.train import train_and_evaluate
@@ -14,12 +14,24 @@ def test_the_head_is_the_logistic_regression_of_the_features():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 200)
     features = rng.normal(labels[:, None] * [1.0, -0.5, 0.0, 2.0], 1.0) * 3 + 5
-    kernel, bias = fit_logistic({"train": (features, labels)}, 3)
+    kernel, bias, how = fit_logistic({"train": (features, labels)}, 3)
     scaled = (features - features.mean(0)) / (features.std(0) + 1e-6)
     model = LogisticRegression(C=0.1, max_iter=500).fit(scaled, labels)
     logits = features @ kernel + bias
     probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     np.testing.assert_allclose(probabilities, model.predict_proba(scaled), atol=1e-4)
+    iterations = int(model.n_iter_[0])
+    assert how == {"strength": 0.1, "iterations": iterations, "converged": True}
+
+
+def test_a_probe_that_reaches_its_limit_says_so():
+    # Features that nearly depend on each other, and a weak penalty.
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(300, 200)).cumsum(1)
+    labels = rng.integers(0, 3, 300)
+    splits = {"train": (features, labels), "val": (features, labels)}
+    *_, how = fit_logistic(splits, 3)
+    assert how == {"strength": 100.0, "iterations": 500, "converged": False}
 
 
 def test_the_penalty_is_chosen_on_the_validation_split():
@@ -28,14 +40,14 @@ def test_the_penalty_is_chosen_on_the_validation_split():
     def noise(n):  # features that say nothing of the label
         return rng.normal(size=(n, 20)), rng.integers(0, 2, n)
 
-    kernel, _ = fit_logistic({"train": noise(40), "val": noise(1000)}, 2)
-    strong, _ = fit_logistic({"train": noise(40)}, 2)
+    kernel, *_ = fit_logistic({"train": noise(40), "val": noise(1000)}, 2)
+    strong, *_ = fit_logistic({"train": noise(40)}, 2)
     assert np.abs(kernel).max() < 0.5 * np.abs(strong).max()
 
 
 def test_a_class_without_images_is_never_predicted():
     features = np.array([[0.0], [1.0], [0.1], [0.9]])
-    kernel, bias = fit_logistic({"train": (features, np.array([0, 2, 0, 2]))}, 4)
+    kernel, bias, _ = fit_logistic({"train": (features, np.array([0, 2, 0, 2]))}, 4)
     assert set((features @ kernel + bias).argmax(1)) == {0, 2}
 
 
@@ -53,8 +65,14 @@ def test_a_probe_of_a_run_changes_the_head_alone(tiny_config, tiny_run, tmp_path
     assert train_and_evaluate(config, tmp_path) == results
 
 
-def test_a_probe_has_no_stages(tiny_config, tmp_path):
-    with pytest.raises(UserError, match="linear_probe"):
-        train_and_evaluate(
-            tiny_config(linear_probe=True, stages=[{"num_steps": 1}]), tmp_path
-        )
+@pytest.mark.slow
+def test_a_probe_replaces_the_stages(tiny_config, tiny_run, tmp_path):
+    stages = [{"num_steps": 2, "early_stopping.patience": 1}, {"num_steps": 1}]
+    config = tiny_config(
+        linear_probe=True, stages=stages, pretrained__path=str(tiny_run[0])
+    )
+    results = train_and_evaluate(config, tmp_path)
+    assert results["num_steps"] == 0 and "stages" not in results
+    assert RunFolder(tmp_path).read("config")["stages"] == []
+    assert results["linear_probe"].keys() == {"strength", "iterations", "converged"}
+    assert train_and_evaluate(config, tmp_path) == results

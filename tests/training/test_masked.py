@@ -117,6 +117,35 @@ def test_a_vit_starts_from_the_encoder(run):
 
 
 @pytest.mark.slow
+def test_a_classifier_is_trained_from_the_folder_and_says_what_it_took(
+    run, tiny_config, tmp_path, capsys
+):
+    model = {key: value for key, value in MASKED.items() if key.startswith("model")}
+    config = tiny_config(
+        **model, model__num_registers=2, num_steps=1, optim__learning_rate=0.0,
+        schedule__warmup="0 steps", data__select_on="nothing",
+        pretrained__path=str(run[0]), pretrained__allow=("regist.*",),
+    )  # fmt: skip
+    results = train_and_evaluate(config, tmp_path)
+    assert results["test"]["accuracy"] >= 0
+    old, new = load_run(run[0]), load_run(tmp_path)
+    learned = traverse_util.flatten_dict(old.variables["params"], sep="/")
+    found = traverse_util.flatten_dict(new.variables["params"], sep="/")
+    encoder = {name for name in learned if not name.startswith("decoder")}
+    assert found.keys() - encoder == {"head/kernel", "head/bias", "registers"}
+    for name in encoder:
+        np.testing.assert_array_equal(found[name], learned[name], err_msg=name)
+    rows = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert ["weights", str(run[0])] in rows and ["SHA-256", old.sha256] in rows
+    assert ["mapped", f"{len(encoder)} parameters"] in rows
+    assert ["new", "registers: the file lacks it"] in rows
+    (dropped,) = (text for label, text in rows if label == "dropped")
+    assert dropped.startswith("decoder") and dropped.endswith(
+        "more: the decoder of a masked autoencoder"
+    )
+
+
+@pytest.mark.slow
 def test_commands_for_classifiers_refuse_the_run_in_a_sentence(
     run, tiny_config, tmp_path
 ):

@@ -230,9 +230,13 @@ def test_frozen_parts_cost_no_backward_pass(tiny_config):
         lowered = jax.jit(gradients).lower(state, images, targets, built.root_key)
         return lowered.compile().cost_analysis()["flops"]
 
+    def apply(state, images):
+        return built.model.apply({"params": state.params}, images, train=True)
+
+    forward = jax.jit(apply).lower(state, images).compile().cost_analysis()["flops"]
     everything, half, head = map(flops, ("all", "last 2 blocks", "head"))
+    assert forward < head < 1.05 * forward
     # A backward pass costs two forward passes.
-    assert head < 0.4 * everything
     assert head < half < 0.75 * everything
 
 

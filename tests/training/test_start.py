@@ -1,14 +1,18 @@
 import json
+import re
+import shutil
 
 import jax
 import numpy as np
 import pytest
 
 from tests.rows import slow
-from vit_jax import pretrained
+from vit_jax import data, pretrained
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
+from vit_jax.training.experiment import make_experiment
+from vit_jax.training.start import load_own_run, pretrained_variables
 from vit_jax.training.train import train_and_evaluate
 
 STILL = {"optim__learning_rate": 0.0, "num_steps": 1, "data__select_on": "nothing",
@@ -51,6 +55,54 @@ def test_the_head_is_kept_and_positions_and_images_resized(
     images = np.zeros((2, 8, 8, 1), np.uint8)
     assert new.normalize(images).shape == (2, 16, 16, 1)
     assert results["test"]["num_examples"] == 359
+
+
+@pytest.fixture(scope="module")
+def changed_run(tiny_run, tmp_path_factory):
+    """A function from settings and class names to a run that had these."""
+
+    def make(class_names=None, **config_model):
+        copy = tmp_path_factory.mktemp("changed") / "run"
+        folder = RunFolder(shutil.copytree(tiny_run[0], copy))
+        config, dataset = folder.read("config"), folder.read("dataset")
+        config["model"] |= config_model
+        dataset["class_names"] = class_names or dataset["class_names"]
+        folder.write("config", config)
+        folder.write("dataset", dataset)
+        return load_own_run(str(copy))
+
+    return make
+
+
+def start_from(tiny_config, run, **changes):
+    config = tiny_config(pretrained__path=str(run.workdir), **changes)
+    return pretrained_variables(make_experiment(config, data.load(config.data)), run)
+
+
+@pytest.mark.slow
+def test_settings_of_a_run_that_its_tensors_do_not_show_are_compared(
+    tiny_config, changed_run
+):
+    run = changed_run(norm_eps=1e-5, activation="gelu_tanh")
+    differences = start_from(tiny_config, run)[1].differences
+    assert differences == {
+        "norm_eps": (1e-5, 1e-6),
+        "activation": ("gelu_tanh", "gelu"),
+    }
+    for setting, words in (
+        ({"model__num_heads": 4}, "set config.model.num_heads=2"),
+        ({"model__norm_position": "post"}, "set config.model.norm_position=pre"),
+    ):
+        with pytest.raises(UserError, match=re.escape(words)):
+            start_from(tiny_config, run, **setting)
+
+
+@pytest.mark.slow
+def test_a_head_is_kept_for_the_same_classes_alone(tiny_config, changed_run):
+    run = changed_run(class_names=[*"1023456789"])
+    start_from(tiny_config, run)
+    with pytest.raises(UserError, match=r"knows the classes 1, 0, 2.*have 0, 1, 2"):
+        start_from(tiny_config, run, pretrained__head="keep")
 
 
 @pytest.mark.long

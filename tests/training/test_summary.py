@@ -2,7 +2,7 @@ import importlib.util
 
 from vit_jax import data, models
 from vit_jax.training.experiment import make_experiment
-from vit_jax.training.summary import describe_results, summarize
+from vit_jax.training.summary import describe_results, describe_stage, summarize
 
 
 def test_the_summary_says_what_the_run_will_do(tiny_config):
@@ -20,6 +20,19 @@ def test_the_summary_says_what_the_run_will_do(tiny_config):
     config = tiny_config(data__select_on="test", data__validation=0)
     text = summarize(make_experiment(config, same), num_params)
     assert "selects on the test split" in text and "val 359" not in text
+
+
+def test_a_stage_says_how_many_parameters_it_trains(tiny_config):
+    splits = data.load(tiny_config().data)
+    stages = [{"num_steps": 2, "optim.trainable": "head"}, {"num_steps": 3}]
+    first, second = (
+        describe_stage(make_experiment(tiny_config(stages=stages), splits, stage))
+        for stage in range(2)
+    )
+    assert first.startswith("stage 1 of 2: 2 steps")
+    assert first.endswith("; head trained (170 parameters)")
+    assert second.endswith("; all trained (3,850 parameters)")
+    assert "trained" not in describe_stage(make_experiment(tiny_config(), splits))
 
 
 def test_every_rate_is_named_and_no_word_twice(tiny_config):

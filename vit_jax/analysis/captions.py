@@ -5,7 +5,7 @@ CAPTIONS = {
     "training_curves": (
         "Loss and accuracy while the model learned. Train is measured on augmented "
         "images, so that it may lie below val. The dotted line marks the checkpoint "
-        "that this report is of."
+        "that this report is of, and thin ones the beginning of each later stage."
     ),
     "confusion_matrix": (
         "Each row is a true class and adds up to 100%. The diagonal is right; a "

@@ -151,6 +151,11 @@ def _cost(scores: Mapping[str, Any]) -> list[Row]:
         rows.append(
             ("Parameters", f"{scores['num_params']:,}", "numbers that it learned")
         )
+    for index, stage in enumerate(scores.get("stages", ())):
+        steps = f"{stage['first_step']:,} to {stage['last_step']:,}"
+        meaning = f"numbers that learned from step {steps}"
+        count = f"{stage['num_trainable_params']:,}"
+        rows.append((f"Trained in stage {index + 1}", count, meaning))
     if "flops" in scores:
         meaning = "operations of one forward pass of one image, in billions"
         rows.append(("GFLOPs", f"{scores['flops'] / 1e9:.3g}", meaning))

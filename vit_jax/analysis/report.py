@@ -76,11 +76,16 @@ def write_report(
         # Figures of an earlier report that this one does not replace.
         if is_optional(path.stem) and path.stem not in figures:
             path.unlink()
+    results = run_folder.read_results()
     path = page.write_page(
         folder,
         title=f"{run.workdir.name}: {split} split, step {run.step:,}",
-        summary=summarize(run, scores[split], split, run_folder.read_results()),
-        scores={**scores[split], **{name: scores[name] for name in others}},
+        summary=summarize(run, scores[split], split, results),
+        scores={
+            **scores[split],
+            **{name: scores[name] for name in others},
+            "stages": results.get("stages", []),
+        },
         config=run.config.to_dict(),
         environment=run_folder.read("environment"),
         figures=figures,

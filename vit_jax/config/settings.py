@@ -60,7 +60,7 @@ FIELDS: dict[str, Field] = {
     "linear_probe": switch(
         False,
         "Only the head is fitted, by logistic regression on the features of the "
-        "training images; no step is trained.",
+        "training images; no step is trained, and stages are left out.",
     ),
     "log_every": duration("50 steps", "Interval between two training log lines."),
     "eval_every": duration(

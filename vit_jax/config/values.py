@@ -142,11 +142,6 @@ def check_config(config: ConfigDict) -> None:
             f"config.time_budget is {show(config.time_budget)}, but config.stages and "
             "config.linear_probe have lengths of their own; switch one of them off."
         )
-    if config.linear_probe and config.stages:
-        raise UserError(
-            "config.linear_probe is True, but config.stages has stages to train; "
-            "switch the first off or set config.stages=()."
-        )
     if config.linear_probe and config.model.distillation_token:
         raise UserError(
             "config.linear_probe is True, but config.model.distillation_token gives a "

@@ -54,6 +54,7 @@ def training_curves(
     history: Mapping[str, Sequence[float] | np.ndarray],
     *,
     selected_epoch: float | None = None,
+    stage_epochs: Sequence[float] = (),
     title: str = "Training",
 ) -> Figure:
     """Loss, accuracy, learning rates and speed over epochs.
@@ -63,6 +64,7 @@ def training_curves(
         `PANELS`, each as long as "epoch". A value that was not measured at an epoch is
         NaN; lines join the measured ones. Panels without any value are left out.
       selected_epoch: of the checkpoint whose scores are the run's, marked by a line.
+      stage_epochs: where each later stage of the training begins; thin lines mark it.
       title: of the figure.
 
     Raises:
@@ -86,6 +88,15 @@ def training_curves(
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
         _draw_panel(axes, panel, epochs, measured, selected_epoch)
+        for number, epoch in enumerate(stage_epochs, start=2):
+            axes.axvline(
+                epoch,
+                color="0.6",
+                linewidth=0.8,
+                linestyle=(0, (1, 4)),
+                zorder=0,
+                label=f"_stage {number}",
+            )
     return figure
 
 

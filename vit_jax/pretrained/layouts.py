@@ -69,6 +69,9 @@ _GOOGLE = {
     "head": "head",
 }
 
+# Before timm's names in the checkpoints of DINO's own training.
+DINO_PREFIXES = ("module.backbone.", "backbone.")
+
 # Names that no model here has a place for, and why they can go.
 DROPPED = {
     r"pre_logits[./].*": "a layer of pretraining between the features and the head",
@@ -100,23 +103,23 @@ class Layout:
 LAYOUTS = {
     "timm": Layout(
         "patch_embed.proj.weight",
-        ("", "module.backbone.", "backbone.", "module.", "_orig_mod."),
+        ("", *DINO_PREFIXES, "module.", "_orig_mod."),
         TIMM,
-        {"norm_eps": 1e-6, "activation": "gelu"},
+        {"norm_eps": 1e-6, "activation": "gelu", "norm_position": "pre"},
         "cubic_antialias",
     ),
     "google": Layout(
         "embedding/kernel",
         ("", "opt/target/", "params/", "params/img/"),
         _GOOGLE,
-        {"norm_eps": 1e-6, "activation": "gelu_tanh"},
+        {"norm_eps": 1e-6, "activation": "gelu_tanh", "norm_position": "pre"},
         "zoom",
     ),
     "hugging_face": Layout(
         "embeddings.patch_embeddings.projection.weight",
         ("", "vit."),
         _HUGGING_FACE,
-        {"norm_eps": 1e-12, "activation": "gelu"},
+        {"norm_eps": 1e-12, "activation": "gelu", "norm_position": "pre"},
         "cubic",
     ),
 }

@@ -15,7 +15,6 @@ from jaxtyping import PRNGKeyArray
 from vit_jax.errors import UserError, did_you_mean
 from vit_jax.models import ViT, init_variables
 from vit_jax.pretrained.fit import RULES, resize_kernel
-from vit_jax.pretrained.layouts import LAYOUTS
 from vit_jax.pretrained.match import match_parameters
 from vit_jax.pretrained.read import Weights, read_weights
 from vit_jax.pretrained.rename import Renamed, rename, settings_of
@@ -68,6 +67,7 @@ def load_pretrained(
     for name, array in renamed.tensors.items():
         renamed.tensors[name] = np.asarray(array, np.float32)
     report = _start_report(weights, renamed, model)
+    _check_meaning(report, model)
     shapes = _parameter_shapes(model, image_shape)
     if isinstance(model, ViT):
         fit_tokens(
@@ -76,7 +76,7 @@ def load_pretrained(
             shapes=shapes,
             old_grid=grid or weights.metadata.get("grid"),
             new_grid=tuple(n // model.patch_size for n in image_shape[:2]),
-            rule=_rule(resize, renamed.layout),
+            rule=renamed.resize if resize == "origin" else resize,
         )
         _fit_stem(renamed, report, shapes, resize_patches)
     _fit_head(renamed, report, shapes, head)
@@ -97,12 +97,6 @@ def implied_settings(source: str | os.PathLike | Weights) -> dict[str, Any]:
     """
     weights = source if isinstance(source, Weights) else read_weights(source)
     return settings_of(rename(weights), weights.path)
-
-
-def _rule(resize: str, layout: str) -> str:
-    if resize != "origin":
-        return resize
-    return LAYOUTS[layout].resize if layout in LAYOUTS else "cubic_antialias"
 
 
 def _check_options(model: nn.Module, weights: Weights, head: str, resize: str) -> None:
@@ -149,6 +143,18 @@ def _start_report(weights: Weights, renamed: Renamed, model: nn.Module) -> Repor
         },
         dropped=dict(renamed.dropped),
     )
+
+
+def _check_meaning(report: Report, model: nn.Module) -> None:
+    """Refuses settings with which the same tensors would compute something else."""
+    for name in ("num_heads", "norm_position"):
+        if name in report.differences and hasattr(model, name):
+            theirs, ours = report.differences[name]
+            raise UserError(
+                f"The weights {report.path} are of a model with {name}={theirs}, but "
+                f"config.model.{name} is {ours}, with which they mean something else; "
+                f"set config.model.{name}={theirs}."
+            )
 
 
 def _same(name: str, value: Any, ours: Any) -> bool:

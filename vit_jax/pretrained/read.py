@@ -31,6 +31,9 @@ _FOREIGN = {
     b"\x89HDF": "is HDF5, as Keras writes it; take the same weights from timm",
 }
 
+# Settings of a model that the shapes of its parameters do not show.
+TOLD = ("num_heads", "norm_eps", "activation", "norm_position")
+
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
@@ -42,8 +45,8 @@ class Weights:
       sha256: of the file, in hexadecimal digits.
       tensors: by name, in the file's dtypes and orientation.
       metadata: what the file says of its model, where it does: "num_heads",
-        "norm_eps", "activation", and the "grid" of its positions as (rows, columns);
-        of a .pth also the "key" under which its state dict stood.
+        "norm_eps", "activation", "norm_position", and the "grid" of its positions as
+        (rows, columns); of a .pth also the "key" under which its state dict stood.
     """
 
     path: str
@@ -86,7 +89,11 @@ def read_weights(path: str | os.PathLike) -> Weights:
 
 
 def weights_from_params(
-    params: Mapping[str, Any], path: str, sha256: str, grid: tuple[int, int] | None
+    params: Mapping[str, Any],
+    path: str,
+    sha256: str,
+    grid: tuple[int, int] | None,
+    config_model: Mapping[str, Any] | None = None,
 ) -> Weights:
     """Parameters of a model of this package as pretrained weights.
 
@@ -95,10 +102,13 @@ def weights_from_params(
       path: where they come from, for messages and the report.
       sha256: of what they were read from.
       grid: rows and columns of a ViT's patches.
+      config_model: the settings of the model, of which those are told that the
+        parameters' shapes do not show.
     """
     flat = traverse_util.flatten_dict(params, sep="/")
     tensors = {name: np.asarray(x) for name, x in flat.items()}
-    return Weights(path, "vit_jax", sha256, tensors, {"grid": grid})
+    told = {name: (config_model or {}).get(name) for name in TOLD}
+    return Weights(path, "vit_jax", sha256, tensors, told | {"grid": grid})
 
 
 def _read_file(path: pathlib.Path) -> Weights:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from vit_jax.errors import UserError
-from vit_jax.pretrained.layouts import DROPPED, LAYOUTS, Layout
-from vit_jax.pretrained.read import Weights
+from vit_jax.pretrained.layouts import DINO_PREFIXES, DROPPED, LAYOUTS, Layout
+from vit_jax.pretrained.read import TOLD, Weights
 
 
 @dataclasses.dataclass
@@ -28,6 +28,7 @@ class Renamed:
       dropped: why what the file has and no model needs was left out, by its name.
       unknown: names in the file that the tables lack.
       settings: what the layout and the file say of the model beside its sizes.
+      resize: how the code that the file comes from resizes positions, see `fit.RULES`.
     """
 
     layout: str
@@ -36,6 +37,7 @@ class Renamed:
     dropped: dict[str, str]
     unknown: list[str]
     settings: dict[str, Any]
+    resize: str
 
 
 def rename(weights: Weights) -> Renamed:
@@ -46,13 +48,16 @@ def rename(weights: Weights) -> Renamed:
     """
     name, prefix = _find_layout(weights)
     layout = LAYOUTS.get(name)
-    told = {k: weights.metadata.get(k) for k in ("num_heads", "norm_eps", "activation")}
+    told = {key: weights.metadata.get(key) for key in TOLD}
     told["activation"] = {
         "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
     }.get(told.get("activation"), told.get("activation"))  # fmt: skip
     told = {key: value for key, value in told.items() if value is not None}
     settings = dict(layout.settings) if layout else {}
-    renamed = Renamed(name, {}, {}, {}, [], settings | told)
+    resize = layout.resize if layout else "cubic_antialias"
+    if prefix in DINO_PREFIXES:
+        resize = "dino"
+    renamed = Renamed(name, {}, {}, {}, [], settings | told, resize)
     for source, array in _unstacked(weights.tensors).items():
         _add(renamed, layout, prefix, source, array)
     for kernel in [x for x in renamed.tensors if x.endswith("attention/query/kernel")]:

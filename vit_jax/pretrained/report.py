@@ -49,7 +49,11 @@ class Report:
             rows.append(("pretrained on", f"{height} x {width} pixels"))
         for name, (file, model) in self.differences.items():
             rows.append(
-                ("differs", f"config.model.{name} is {model}, the weights' is {file}")
+                (
+                    "differs",
+                    f"config.model.{name} is {model}, the weights' is {file}: "
+                    f"--config.model.{name}={file} takes theirs",
+                )
             )
         return "\n".join(f"{label:<14}{text}" for label, text in rows)
 

@@ -59,9 +59,14 @@ def draw_history(folder: RunFolder) -> dict[str, Figure]:
     optim = folder.read("config")["optim"]
     uses_muon = optim["name"] == "muon" and optim["learning_rate"]
     ratio = optim["muon_learning_rate"] / optim["learning_rate"] if uses_muon else None
+    results = folder.read_results()
     figure = history.training_curves(
         history_series(records, ratio),
-        selected_epoch=folder.read_results().get("best_epoch"),
+        selected_epoch=results.get("best_epoch"),
+        stage_epochs=[
+            stage["first_step"] * results["num_epochs"] / results["num_steps"]
+            for stage in results.get("stages", [])[1:]
+        ],
         title=f"Training curves of {folder.path.name}",
     )
     return {"training_curves": figure}

@@ -17,6 +17,8 @@ class History:
       stage_starts: number of steps done before each stage that has begun.
       train_seconds, cpu_seconds: see `TrainClock`.
       compile_seconds: wall-clock time of compiling the train steps, over all starts.
+      linear_probe: how its head was found, see `linear_probe.fit_logistic`; None: there
+        is no probe, or it is not solved yet.
     """
 
     evaluations: list[dict[str, Any]] = dataclasses.field(default_factory=list)
@@ -24,6 +26,7 @@ class History:
     train_seconds: float = 0.0
     cpu_seconds: float = 0.0
     compile_seconds: float = 0.0
+    linear_probe: dict[str, Any] | None = None
 
     def add_evaluation(self, step: int, scores: dict[str, float | None]) -> bool:
         """Adds {"accuracy", "loss"}; returns whether they are the best so far."""

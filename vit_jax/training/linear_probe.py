@@ -25,19 +25,26 @@ _DEFAULT_STRENGTH = 0.1
 _MAX_ITERATIONS = 500
 
 
-def solve_head(experiment: Experiment, state: TrainState) -> TrainState:
+def solve_head(
+    experiment: Experiment, state: TrainState
+) -> tuple[TrainState, dict[str, Any]]:
     """The state with a head that is fitted to the training images as they are.
 
     The head is a multinomial logistic regression on the standardised features, which
-    L-BFGS solves to convergence (scikit-learn). Its penalty is the one with the lowest
-    validation loss. The other parameters do not change.
+    L-BFGS solves (scikit-learn) until it converges or has done 500 iterations. Its
+    penalty is the one with the lowest validation loss. The other parameters do not
+    change.
+
+    Returns:
+      The state, and how the head was found; see `fit_logistic`.
     """
     splits = {
         name: (_features(experiment, state, split.images), split.labels)
         for name, split in experiment.splits.items()
         if name in ("train", "val")
     }
-    kernel, bias = fit_logistic(splits, len(experiment.splits["train"].class_names))
+    num_classes = len(experiment.splits["train"].class_names)
+    kernel, bias, how = fit_logistic(splits, num_classes)
     head = {"kernel": kernel, "bias": bias}
     fitted = {
         name: jax.device_put(head[name].astype(np.float32), leaf.sharding)
@@ -48,18 +55,24 @@ def solve_head(experiment: Experiment, state: TrainState) -> TrainState:
     if ema is not None:
         copied = jax.tree.map(jnp.copy, fitted)
         ema = ema | {"params": ema["params"] | {"head": copied}}
-    return dataclasses.replace(state, params=params, ema=ema)
+    return dataclasses.replace(state, params=params, ema=ema), how
 
 
 def fit_logistic(
     splits: dict[str, tuple[Float[np.ndarray, "n width"], Int[np.ndarray, " n"]]],
     num_classes: int,
-) -> tuple[Float[np.ndarray, "width classes"], Float[np.ndarray, " classes"]]:
+) -> tuple[
+    Float[np.ndarray, "width classes"], Float[np.ndarray, " classes"], dict[str, Any]
+]:
     """Kernel and bias of a logistic regression on the "train" features.
 
     Args:
       splits: features and labels of "train" and perhaps "val", which chooses the
         penalty.
+
+    Returns:
+      Also how they were found: the inverse "strength" of the penalty, the "iterations"
+      with it, and whether these "converged".
     """
     features, labels = splits["train"]
     center, scale = features.mean(0), features.std(0) + 1e-6
@@ -68,27 +81,34 @@ def fit_logistic(
     judges, judge_labels = splits.get("val", splits["train"])
     found = []
     for strength in strengths:
-        weights, offset = _solve(standardised, labels, strength, num_classes)
+        weights, offset, how = _solve(standardised, labels, strength, num_classes)
         kernel = weights / scale[:, None]
         bias = offset - center @ kernel
         logits = np.float32(judges @ kernel + bias)
         loss = classification.cross_entropy(logits, judge_labels)
-        found.append((loss, kernel, bias))
-    _, kernel, bias = min(found, key=lambda solution: solution[0])
-    return kernel, bias
+        found.append((loss, kernel, bias, how))
+    _, kernel, bias, how = min(found, key=lambda solution: solution[0])
+    return kernel, bias, how
 
 
 def _solve(
     features: np.ndarray, labels: np.ndarray, strength: float, num_classes: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS)
-    with warnings.catch_warnings():
-        # A probe that stops at the limit is nearly solved, and scored all the same.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(record=True) as caught:
+        # A probe that stops at the limit is scored all the same, and results.json has
+        # a word on it.
+        warnings.simplefilter("always", ConvergenceWarning)
         model.fit(features, labels)
+    failed = any(issubclass(x.category, ConvergenceWarning) for x in caught)
+    how = {
+        "strength": strength,
+        "iterations": int(model.n_iter_.max()),
+        "converged": not failed,
+    }
     kernel = np.zeros((features.shape[1], num_classes))
     bias = np.full(num_classes, -np.inf)
     if len(model.classes_) == 2:
@@ -97,7 +117,7 @@ def _solve(
     kernel[:, model.classes_], bias[model.classes_] = model.coef_.T, model.intercept_
     # A class without a training image has no finite solution; it is never predicted.
     bias[np.isinf(bias)] = -1e4
-    return kernel, bias
+    return kernel, bias, how
 
 
 def _features(

@@ -23,9 +23,12 @@ from vit_jax.training import masked, trainable
 def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
     """A copy in which every value that depends on machine, model or data is explicit.
 
-    Another machine, or a later version with other defaults, reads it the same way.
+    Another machine, or a later version with other defaults, reads it the same way. A
+    linear probe replaces the stages.
     """
     config = config.copy_and_resolve_references()
+    if config.linear_probe:
+        config.stages = ()
     for name, value in models.model_settings(config.model).items():
         set_value(config, f"model.{name}", value)
     if config.model.dtype == "auto":

@@ -46,6 +46,8 @@ def score_best(
             results[name] = experiment.scoring.describe_scores(outputs, split)
     if config.stages:
         results["stages"] = stages
+    if history.linear_probe is not None:
+        results["linear_probe"] = history.linear_probe
     return results | {
         "num_steps": int(state.step),
         "num_epochs": round(int(state.step) / experiment.plan.steps_per_epoch, 4),

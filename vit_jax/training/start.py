@@ -1,6 +1,7 @@
 """The state in which a run, or the next stage of a run, starts."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from vit_jax.runs.load import load_run
 from vit_jax.runs.run import Run
 from vit_jax.training import rng
 from vit_jax.training.experiment import Experiment
+from vit_jax.training.teacher import show_classes
 from vit_jax.training.train_state import TrainState
 
 
@@ -73,7 +75,10 @@ def pretrained_variables(
       UserError: the weights cannot be read, or do not fit the model.
     """
     asked, model = experiment.config.pretrained, experiment.model
-    shape = experiment.splits["train"].images.shape[1:]
+    train = experiment.splits["train"]
+    if own is not None and asked.head == "keep":
+        _check_classes(own, train.class_names)
+    shape = train.images.shape[1:]
     image_shape = augment.input_shape(shape, experiment.config.data.resize)
     key = rng.key_for(experiment.root_key, "init", 0)
     params, report = load_pretrained(
@@ -105,8 +110,23 @@ def _weights_of(run: Run) -> Weights:
     patch_size, (height, width, _) = run.config.model.patch_size, run.input_shape
     grid = (height // patch_size, width // patch_size) if patch_size else None
     return weights_from_params(
-        run.variables["params"], str(run.workdir), run.sha256, grid
+        run.variables["params"],
+        str(run.workdir),
+        run.sha256,
+        grid,
+        run.config.model.to_dict(),
     )
+
+
+def _check_classes(own: Run, class_names: Sequence[str]) -> None:
+    """Refuses to keep a head whose outputs stand for other classes."""
+    if own.class_names != tuple(class_names):
+        raise UserError(
+            f"The run {own.workdir} knows the classes "
+            f"{show_classes(own.class_names)}, but the data have "
+            f"{show_classes(class_names)}; a head that is kept must have the same "
+            "classes in the same order, so set config.pretrained.head=fresh."
+        )
 
 
 def _fitting_statistics(run: Run, stats: Any) -> Any:

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 from ml_collections import ConfigDict
 
 from vit_jax import augment, models
 from vit_jax.metrics import classification
+from vit_jax.training import trainable
 from vit_jax.training.experiment import Experiment
 
 _SELECTED = {
@@ -65,8 +67,13 @@ def describe_stage(experiment: Experiment) -> str:
         f"({epochs:.4g} epochs), {_describe_rates(config.optim)}, "
         f"{config.schedule.name}"
     )
-    if config.optim.trainable != "all":
-        text += f"; only {config.optim.trainable} trained"
+    if experiment.trained is not None or experiment.config.stages:
+        params = jax.eval_shape(experiment.init_state).params
+        part, _ = trainable.split(params, experiment.trained)
+        text += (
+            f"; {config.optim.trainable} trained "
+            f"({models.count_params(part):,} parameters)"
+        )
     if count := len(experiment.config.stages):
         text = f"stage {experiment.stage + 1} of {count}: {text}"
     return text

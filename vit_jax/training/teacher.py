@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -69,9 +69,10 @@ def pin_teacher(config: ConfigDict, teacher: Run | None, train: Dataset) -> Conf
     path = config.distill.teacher
     if teacher.class_names != tuple(train.class_names):
         raise UserError(
-            f"The teacher in {path} knows the classes {_shorten(teacher.class_names)}, "
-            f"but the data have {_shorten(train.class_names)}; a teacher must have the "
-            "same classes in the same order, so give another config.distill.teacher."
+            f"The teacher in {path} knows the classes "
+            f"{show_classes(teacher.class_names)}, but the data have "
+            f"{show_classes(train.class_names)}; a teacher must have the same classes "
+            "in the same order, so give another config.distill.teacher."
         )
     image_shape = augment.input_shape(train.images.shape[1:], config.data.resize)
     if teacher.input_shape != image_shape:
@@ -130,6 +131,7 @@ def teacher_logits(
     return jax.lax.stop_gradient(logits.astype(jnp.float32))
 
 
-def _shorten(names: tuple[str, ...]) -> str:
+def show_classes(names: Sequence[str]) -> str:
+    """The first ten names, and how many more there are."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     return ", ".join(names[:10]) + more

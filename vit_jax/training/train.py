@@ -138,7 +138,7 @@ def _make_first(
 ) -> Experiment:
     """The experiment of the first stage; those of the others are checked as well."""
     experiment = make_experiment(config, splits, teacher=teacher)
-    for stage in range(1, len(config.stages)):
+    for stage in range(1, len(experiment.config.stages)):
         make_experiment(experiment.config, experiment.splits, stage, teacher=teacher)
     return experiment
 
@@ -210,7 +210,7 @@ def _solve_probe(
     if history.train_seconds:
         return state
     clock = TrainClock()
-    state = linear_probe.solve_head(experiment, state)
+    state, history.linear_probe = linear_probe.solve_head(experiment, state)
     clock.lap()
     history.train_seconds, history.cpu_seconds = clock.seconds, clock.cpu_seconds
     scores = {"accuracy": None, "loss": None}
