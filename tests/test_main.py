@@ -8,6 +8,8 @@ import sys
 import pytest
 from tensorboardX.proto import event_pb2
 
+from tests.rows import slow
+
 SMALL = [
     "--config.num_steps=4", "--config.model.depth=1", "--config.model.width=16",
     "--config.log_every=2 steps", "--config.schedule.warmup=1 steps",
@@ -130,13 +132,18 @@ def test_a_closed_pipe_does_not_end_the_training(tmp_path):
     assert (tmp_path / "results.json").exists()
 
 
-def test_a_refused_config_leaves_no_folder(tmp_path):
+@pytest.mark.parametrize(
+    "setting, words",
+    [
+        ("model.patch_size=3", "patch_size is 3"),
+        slow("pretrained.path=/nonexistent.npz", "/nonexistent.npz"),
+    ],
+)
+def test_a_refused_config_leaves_no_folder(tmp_path, setting, words):
     result = run_main(
-        "--config=vit_digits",
-        "--config.model.patch_size=3",
-        f"--workdir={tmp_path}/run",
+        "--config=vit_digits", f"--config.{setting}", f"--workdir={tmp_path}/run"
     )
-    assert result.returncode == 1 and "patch_size is 3" in result.stderr
+    assert result.returncode == 1 and words in result.stderr
     assert not (tmp_path / "run").exists()
 
 

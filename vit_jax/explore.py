@@ -55,7 +55,6 @@ def main(arguments: Sequence[str]) -> None:
     if options.run:
         moved = moved_settings(options, overrides)
         run = load_classifier(options.run)
-        make_folder(out, "--out")
         config, splits = load_splits(run, moved)
     else:
         moved = moved_settings(options, ())
@@ -65,8 +64,9 @@ def main(arguments: Sequence[str]) -> None:
         config = apply_overrides(config, overrides, flags)
         check_config(config)
         add_user_code(config.code)
-        make_folder(out, "--out")
         splits = data.load(config.data)
+    # After the data, so that a mistake in them leaves no folder behind.
+    make_folder(out, "--out")
     explore(config, splits, out, run=run, tsne_images=options.tsne_images)
 
 

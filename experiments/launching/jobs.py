@@ -30,7 +30,7 @@ from vit_jax.config import (
     read_saved_config,
 )
 from vit_jax.errors import UserError
-from vit_jax.files import write_file
+from vit_jax.files import open_to_append, report_failure, write_file
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.lock import lock
@@ -187,8 +187,8 @@ class Jobs:
         """Writes the job into its folder, or checks that it is the folder's job."""
         requested = job.requested()
         folder = self.folder(job)
+        folder.create()  # It also refuses links that lead out of it.
         if not folder.has("job"):
-            folder.create()
             folder.write("job", {"requested": requested, "wall_seconds": 0.0})
             return
         # A setting that the saved run lacks had its default.
@@ -215,7 +215,8 @@ class Jobs:
 
     def _start(self, job: Job) -> subprocess.Popen:
         say(f"{time.strftime('%H:%M:%S')} {job.name}")
-        with (self.folder(job).path / "log.txt").open("a", encoding="utf-8") as log:
+        file = self.folder(job).path / "log.txt"
+        with report_failure(file), open_to_append(file) as log:
             return subprocess.Popen(
                 as_child(self.command(job)),
                 stdin=subprocess.DEVNULL,

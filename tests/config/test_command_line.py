@@ -17,7 +17,7 @@ from vit_jax.errors import UserError
         ("--config.modle.depth=3", ['did you mean "model.depth"']),
         ("--config.depth=3", ['did you mean "model.depth"']),
         ("--config.optim.learning_rate=nan", ["optim.learning_rate", "nan", "number"]),
-        ("--config.model.depth=0", ["model.depth", "0", "from 1 to 1000"]),
+        ("--config.model.depth=0", ["model.depth", "0", "from 1 to 200"]),
         ("--config.augment.randaugment_magnitude=31", ["31", "from 0 to 30"]),
         ("--config.model.depth=2.5", ["model.depth", "2.5", "whole"]),
         ("--config.model.depth=True", ["model.depth", "True"]),

@@ -101,8 +101,9 @@ def test_an_override_is_taken_or_refused(key, text):
 
 ABSURD = [
     ("seed", 2**63), ("num_epochs", 1e39), ("model.depth", 1e308),
-    ("optim.learning_rate", 1e39), ("data.std", [1e-320]), ("batch_size", 10**12),
-    ("eval_batch_size", 10**12), ("augment.crop_padding_pixels", 10**9),
+    ("mae.decoder_depth", 201), ("optim.learning_rate", 1e39), ("data.std", [1e-320]),
+    ("batch_size", 10**12), ("eval_batch_size", 10**12),
+    ("augment.crop_padding_pixels", 10**9),
     ("eval_every", f"{'9' * 400} steps"), ("eval_every", 10**400),
     ("model.width", 10**5000), ("data.dir", "a\0b"), ("data.mean", "5" * 10**6),
     ("stages", "9" * 5000), ("optim", "9" * 5000),

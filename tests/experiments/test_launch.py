@@ -212,6 +212,24 @@ def test_mean_and_deviation():
     assert show_mean_std([0.9]) == "90.00 (1)" and show_mean_std([]) == "–"
 
 
+@pytest.mark.slow
+def test_a_link_in_a_folder_of_a_run_is_not_followed(tmp_path):
+    """Neither its log, nor a folder in it that has a job already."""
+    jobs, job = Jobs(tmp_path / "out"), Job("broken", DIGITS, NO_DATA)
+    jobs.launch([job])
+    victim, log = tmp_path / "victim", jobs.folder(job).path / "log.txt"
+    victim.write_text("mine")
+    log.unlink()
+    log.symlink_to(victim)
+    with pytest.raises(UserError, match=r"log\.txt cannot be written"):
+        jobs.launch([job], retry=True)
+    assert victim.read_text() == "mine"
+    log.unlink()
+    jobs.folder(job).checkpoints.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match="checkpoints is a symbolic link"):
+        jobs.launch([job], retry=True)
+
+
 # Calls a command on a small disk that is full, then has room, then is full again.
 FULL_DISK = """
 disk=$1; shift

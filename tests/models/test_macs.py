@@ -5,6 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 import pytest
+from flax import linen as nn
 
 from tests.models.shapes import CIFAR, make, shapes_of
 from vit_jax import models
@@ -75,6 +76,20 @@ def test_count_macs_by_hand():
         + 16 * (9 * (256 * 512 + 3 * 512**2) + 256 * 512)
         + 5120
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("analysis", [None, {}, {"bytes accessed": 3.0}])
+def test_without_a_count_by_xla_there_is_none(analysis, monkeypatch):
+    """As on a device whose backend does not analyse what a program costs."""
+
+    class Sum(nn.Module):
+        @nn.compact
+        def __call__(self, images, *, train=False):
+            return images.sum((1, 2))
+
+    assert models.count_macs(Sum(), CIFAR) > 0
+    monkeypatch.setattr(jax.stages.Lowered, "cost_analysis", lambda self: analysis)
+    assert models.count_macs(Sum(), CIFAR) is None
 
 
 # XLA also counts element-wise operations and leaves out products with zero padding,

@@ -67,6 +67,8 @@ def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):
         ("sklearn", "scikit-learn", "main --config=vit_digits --workdir"),
         ("matplotlib", "matplotlib", "evaluate --workdir"),
         ("sklearn", "scikit-learn", "explore --config=vit_digits --out"),
+        ("tensorboardX", "tensorboardX",
+         "main --config=vit_digits --config.tensorboard=true --workdir"),
         ("tensorflow_datasets", "tensorflow-datasets",
          "main --config=vit_cifar --workdir"),
     ],
@@ -83,6 +85,7 @@ def test_a_missing_package_is_one_sentence(module, package, command, tmp_path):
         f"error: The package {package} is needed for this and not installed; install "
         "it with pip.\n"
     )
+    assert not (tmp_path / "w").exists()
 
 
 def test_a_home_that_is_nobodys_and_a_step_of_5000_digits(tiny_run):

@@ -133,7 +133,7 @@ def test_a_signal_in_a_destructor_is_not_lost():
 
 @pytest.mark.slow
 def test_ctrl_c_at_random_moments_is_one_line(tmp_path):
-    """From the first import to the last line of a training, and of its evaluation."""
+    """From the first import to the last line of a training."""
     draw = random.Random(time.time_ns())
     whole = [sys.executable, "-m", "vit_jax.main", *TRAINING]
     begin = time.monotonic()

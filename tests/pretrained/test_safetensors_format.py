@@ -1,7 +1,10 @@
 """Safetensors as we and as the library write them."""
 
 import json
+import os
 import struct
+import subprocess
+import sys
 
 import ml_dtypes
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 
 from tests.pretrained.damaged_files import TENSORS, entry
 from vit_jax.pretrained import read_weights
+from vit_jax.pretrained.safetensors_format import write_safetensors
 
 
 def test_safetensors_are_read_bfloat16_too(tmp_path):
@@ -26,3 +30,34 @@ def test_the_library_writes_what_we_read(tmp_path):
     library.save_file(TENSORS, tmp_path / "file")
     for name, array in read_weights(tmp_path / "file").tensors.items():
         np.testing.assert_array_equal(array, TENSORS[name])
+
+
+def test_a_link_at_the_place_of_an_unfinished_file_is_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "file.unfinished").symlink_to(victim)
+    (tmp_path / f".file.{os.getpid()}").symlink_to(victim)
+    (tmp_path / "file").symlink_to(victim)
+    write_safetensors(tmp_path / "file", TENSORS, {})
+    assert victim.read_text() == "mine" and not (tmp_path / "file").is_symlink()
+    found = read_weights(tmp_path / "file").tensors
+    np.testing.assert_array_equal(found["a"], TENSORS["a"])
+
+
+def test_a_failed_write_is_one_sentence_and_leaves_nothing(tmp_path):
+    """A limit on the size of files stands for a full disk."""
+    code = (
+        "import pathlib, resource, signal, sys; import numpy as np\n"
+        "from vit_jax.pretrained.safetensors_format import write_safetensors\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "write_safetensors(sys.argv[1], {'a': np.zeros(9999, np.float32)}, {})\n"
+    )
+    (tmp_path / "file").write_text("old")
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "file")],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    last = result.stderr.splitlines()[-1]
+    assert "UserError" in last and "cannot be written (File too large" in last
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import jax
 import numpy as np
@@ -46,6 +47,22 @@ def test_what_is_no_run_is_said_so(tmp_path, tiny_run):
     (broken / "config.json").write_text("{")
     with pytest.raises(UserError, match="damaged"):
         load_run(broken)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key, name", [("model", "depth"), ("mae", "decoder_depth")])
+def test_a_depth_that_takes_minutes_to_trace_is_refused_at_once(
+    key, name, tiny_run, tmp_path
+):
+    run = shutil.copytree(tiny_run[0], tmp_path / "run")
+    saved = json.loads((run / "config.json").read_text())
+    del saved["content_sha256"]
+    saved[key][name] = 1000
+    (run / "config.json").write_text(json.dumps(saved))
+    start = time.monotonic()
+    with pytest.raises(UserError, match=rf"config\.{key}\.{name} is 1000"):
+        load_run(run)
+    assert time.monotonic() - start < 5
 
 
 def test_relative_folders_work(tiny_run, monkeypatch):

@@ -1,5 +1,7 @@
 """Manifests of files, and differences of states."""
 
+import os
+
 import jax
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ def folder(tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "a.bin").write_bytes(b"abc")
     (tmp_path / "deep" / "b.bin").write_bytes(b"")
+    (tmp_path / "_METADATA").write_bytes(b"{}")
     manifest.write_manifest(tmp_path)
     manifest.verify(tmp_path)
     return tmp_path
@@ -42,6 +45,24 @@ def test_only_files_below_the_folder_are_opened(folder):
     text = (folder / "manifest.json").read_text()
     (folder / "manifest.json").write_text(text.replace("deep/b.bin", "../outside.bin"))
     with pytest.raises(UserError, match=r"outside\.bin is missing"):
+        manifest.verify(folder)
+
+
+def test_the_metadata_must_be_listed(folder):
+    (folder / "manifest.json").write_text('{"sha256": {}}')
+    with pytest.raises(UserError, match="does not list _METADATA"):
+        manifest.verify(folder)
+
+
+def test_pipes_and_links_to_folders_are_refused_and_other_files_are_not(folder):
+    (folder / "deep" / "commit_success.txt").write_bytes(b"")
+    manifest.verify(folder)
+    (folder / "link").symlink_to("deep")
+    with pytest.raises(UserError, match="link is neither a folder nor a file"):
+        manifest.verify(folder)
+    (folder / "link").unlink()
+    os.mkfifo(folder / "deep" / "pipe")
+    with pytest.raises(UserError, match="pipe is neither a folder nor a file"):
         manifest.verify(folder)
 
 

@@ -35,6 +35,7 @@ def test_a_state_is_verified_and_ranked(tmp_path):
 
     scores = {"accuracy": 0.5, "loss": 1.0}
     (tmp_path / "array").write_bytes(b"abc")
+    (tmp_path / "_METADATA").write_text("{}")
     write_manifest(tmp_path)
     assert inspect(scores) == ((0.5, -1.0), None)
     found, damage = inspect(None)
@@ -64,6 +65,34 @@ def replace_metadata(run, step, text):
 @pytest.mark.filterwarnings("ignore:Checkpoint 6 is damaged")
 def test_metadata_that_is_none_falls_back(text, run):
     replace_metadata(run, 6, text)
+    assert load_run(run, "latest").step == 3
+
+
+def make_loop(path):
+    path.symlink_to(path.name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "make, name",
+    [
+        (os.mkdir, "_METADATA"),
+        (os.mkfifo, "_METADATA"),
+        (make_loop, "_METADATA"),
+        (os.mkfifo, "manifest.ocdbt"),
+        (make_loop, "ocdbt.process_0/new"),
+        (os.mkfifo, "commit_success.txt"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Checkpoint 6 is damaged")
+def test_what_is_no_file_in_a_state_falls_back(make, name, run):
+    """With the old manifest, and with one that fits, as a stranger could make it."""
+    state = run / "checkpoints" / "6" / "state"
+    (state / name).unlink(missing_ok=True)
+    make(state / name)
+    assert load_run(run, "latest").step == 3
+    (state / "manifest.json").unlink()
+    write_manifest(state)
     assert load_run(run, "latest").step == 3
 
 

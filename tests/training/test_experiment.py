@@ -1,10 +1,13 @@
 """From a config to an experiment: the plan, and settings that do not fit."""
 
+import numpy as np
 import pytest
 
 from vit_jax import data
 from vit_jax.errors import UserError
-from vit_jax.training.experiment import make_experiment
+from vit_jax.training import steps
+from vit_jax.training.experiment import compile_evaluation, make_experiment
+from vit_jax.training.train import train_and_evaluate
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +45,39 @@ def test_the_caller_keeps_his_config(tiny_config, splits):
     experiment = make_experiment(config, splits)
     assert config.to_json() == before
     assert experiment.config.model.mlp_ratio == 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes", [{}, {"optim__ema_decay": 0.9, "shard_params": True}]
+)
+def test_a_compiled_evaluation_gives_the_same_bits(changes, tiny_config, splits):
+    experiment = make_experiment(tiny_config(num_devices=2, **changes), splits)
+    variables = experiment.init_state().variables
+    compiled = compile_evaluation(experiment, variables)
+    assert compile_evaluation(compiled, variables) is compiled
+    for name in ("val", "test"):
+        np.testing.assert_array_equal(
+            compiled.score(variables, name), experiment.score(variables, name)
+        )
+
+
+@pytest.mark.slow
+def test_the_evaluation_is_compiled_before_the_first_step(
+    tiny_config, tmp_path, monkeypatch, capfd
+):
+    """Once for both stages and for the test split."""
+    stages = [{"num_steps": 2}, {"num_steps": 2, "optim.learning_rate": 1e-4}]
+    config = tiny_config(num_steps=None, schedule__warmup="0 steps")
+    config.stages = stages
+    traced, eval_step = [], steps.eval_step
+
+    def count(*arguments, **options):
+        traced.append(capfd.readouterr().out)
+        return eval_step(*arguments, **options)
+
+    monkeypatch.setattr(steps, "eval_step", count)
+    train_and_evaluate(config, tmp_path)
+    (shown,) = traced
+    assert shown.endswith("compiling the evaluation ...\n")
+    assert "waiting for the first step" not in shown

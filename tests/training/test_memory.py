@@ -19,9 +19,12 @@ from vit_jax.training.experiment import make_experiment
         ({"batch_size": 2**30}, "batch_size"),
         ({"model__width": 2**16}, "config.model"),
         ({"model__num_registers": 2**16, "batch_size": 2**12}, "batch_size"),
+        ({"model__num_registers": 2**12, "batch_size": 8, "num_devices": 1,
+          "eval_batch_size": 2000},
+         "the largest output for images to score .config.eval_batch_size"),
         ({"data__resize": 4096, "model__patch_size": 1}, "the layers' outputs"),
     ],
-)
+)  # fmt: skip
 def test_absurd_sizes_are_refused_at_once(tiny_config, changes, words):
     config = tiny_config(**changes)
     splits = data.load(config.data)

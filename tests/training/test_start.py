@@ -9,8 +9,8 @@ import pytest
 from tests.rows import slow
 from vit_jax import data, pretrained
 from vit_jax.errors import UserError
-from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
+from vit_jax.training import dispatch
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.start import load_own_run, pretrained_variables
 from vit_jax.training.train import train_and_evaluate
@@ -141,13 +141,17 @@ def test_weights_of_timms_names_go_out_and_in(tiny_config, tiny_run, tmp_path):
         slow({"model__name": "resnet18", "model__width": None, "model__depth": None,
           "model__num_heads": None, "model__patch_size": None}, "does not fit"),
         ({"pretrained__path": "nowhere.pth"}, "cannot be read"),
+        slow({"pretrained__path": "nowhere.pth", "time_budget": "1 minute",
+              "num_steps": None}, "cannot be read"),
         slow({"pretrained__allow": ("[",)}, "regular expression"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_before_training(
-    tiny_config, tiny_run, tmp_path, changes, words
+    tiny_config, tiny_run, tmp_path, monkeypatch, changes, words
 ):
+    """Nothing is compiled, and no folder is left."""
+    monkeypatch.setattr(dispatch, "compile_training", None)
     settings = {"pretrained__path": str(tiny_run[0])} | changes
     with pytest.raises(UserError, match=words):
-        train_and_evaluate(tiny_config(**settings), tmp_path)
-    assert RunFolder(tmp_path).read_metrics() == []
+        train_and_evaluate(tiny_config(**settings), tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -72,10 +72,11 @@ def draw_architecture(
     )
     described = architecture.describe_architecture(model, image_shape)
     num_params = sum(part.num_params for part in described.parts)
-    gflops = 2e-9 * models.count_macs(model, image_shape)
+    macs = models.count_macs(model, image_shape)
+    cost = "" if macs is None else f", {2e-9 * macs:.3g} GFLOPs per image"
     figure = architecture_figures.architecture(
         described,
-        title=f"{name}: {num_params:,} parameters, {gflops:.3g} GFLOPs per image",
+        title=f"{name}: {num_params:,} parameters{cost}",
     )
     stem = "architecture" if options.workdir else f"architecture_{name}"
     default = RunFolder(options.workdir).figures if options.workdir else pathlib.Path()

@@ -120,7 +120,7 @@ def load_entry(
             "generalization_gap": stored.get("generalization_gap"),
             "logged_gap": None if math.isnan(gap) else gap,
             "parameters_m": cost["num_params"] / 1e6,
-            "flops_g": cost["flops"] / 1e9,
+            "flops_g": cost["flops"] / 1e9 if "flops" in cost else None,
             "inference_ms": latency["batch_1"]["milliseconds_per_image"],
             "inference_ms_batch_128": latency["batch_128"]["milliseconds_per_image"],
             "trainable_parameters_m": (

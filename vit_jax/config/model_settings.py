@@ -42,7 +42,7 @@ _VARIANT = {
     "width": _integer(
         "Length of a token's vector; channels of a ResNet's first stage.", 1, 2**16
     ),
-    "depth": _integer("Number of encoder blocks.", 1, 1000),
+    "depth": _integer("Number of encoder blocks.", 1, 200),
     "num_heads": _integer("Number of attention heads.", 1, 2**16),
     "mlp_ratio": _number(
         "Width of the MLP's hidden layer over model.width.", 0.1, 1000

@@ -92,7 +92,7 @@ FIELDS: dict[str, Field] = {
     # ---- masked autoencoding
     "mae.mask_ratio": fraction(0.75, "Fraction of an image's patches that is hidden."),
     "mae.decoder_width": integer(96, "Width of the decoder's tokens.", 4),
-    "mae.decoder_depth": integer(2, "Number of the decoder's blocks."),
+    "mae.decoder_depth": integer(2, "Number of the decoder's blocks.", 0, 200),
     "mae.decoder_heads": integer(3, "Number of the decoder's attention heads.", 1),
     # ---- data
     "data.source": text(

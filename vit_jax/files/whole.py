@@ -77,25 +77,25 @@ def refuse_links(folder: pathlib.Path, names: Iterable[str]) -> None:
                 )
 
 
-def write_file(path: pathlib.Path, content: str | bytes) -> None:
+def write_file(path: pathlib.Path, *content: str | bytes | memoryview) -> None:
     """Replaces a file atomically: a reader sees the old or the new content.
 
     Args:
-      content: text is written as UTF-8, in which undecodable bytes of file names are
-        escaped.
+      content: its parts in order. Text is written as UTF-8, in which undecodable bytes
+        of file names are escaped.
 
     Raises:
       UserError: the disk is full, or the folder cannot be written to.
     """
-    data = content
-    if isinstance(content, str):
-        data = content.encode(errors="backslashreplace")
     temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}")
     with report_failure(path):
         try:
             temporary.unlink(missing_ok=True)
             with temporary.open("xb") as file:  # "x" does not follow a link
-                file.write(data)
+                for part in content:
+                    if isinstance(part, str):
+                        part = part.encode(errors="backslashreplace")
+                    file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
             temporary.replace(path)

@@ -12,7 +12,7 @@ from vit_jax.models.resnet import ResNet
 from vit_jax.models.vit import ViT
 
 
-def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
+def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int | None:
     """Multiply-accumulates of one forward pass of one image [height, width, channels].
 
     The count includes convolutions (zero padding as well), dense layers and, for a ViT,
@@ -21,7 +21,7 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
     two floating-point operations. An autoencoder encodes the visible patches only.
 
     Of any other model it is half the floating-point operations that XLA counts, among
-    which are those that are excluded here.
+    which are those that are excluded here, or None where XLA does not count them.
     """
     if isinstance(model, MaskedAutoencoder):
         return _autoencoder_macs(model, image_shape)
@@ -32,13 +32,17 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
     return macs_by_xla(model, image_shape)
 
 
-def macs_by_xla(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
-    """Half the floating-point operations of a forward pass by XLA's cost analysis."""
+def macs_by_xla(model: nn.Module, image_shape: tuple[int, int, int]) -> int | None:
+    """Half the floating-point operations of a forward pass by XLA's cost analysis.
+
+    It is None where the device's backend has no such analysis, or counts none.
+    """
     image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     variables = jax.eval_shape(model.init, jax.random.key(0), image)
     forward = jax.jit(functools.partial(model.apply, train=False))
     analysis = forward.lower(variables, image).cost_analysis()
-    return round(analysis["flops"] / 2)
+    flops = (analysis or {}).get("flops")
+    return None if flops is None else round(flops / 2)
 
 
 def _vit_macs(model: ViT, image_shape: tuple[int, int, int]) -> int:

@@ -10,8 +10,8 @@ load.py        the parameters of a model; match.py: what fits and what does not,
                report.py: what became of each tensor
 write.py       parameters as timm has them
 
-Imports `vit_jax.models` and `vit_jax.errors` only. Nothing in a file is run, and
-neither PyTorch nor timm is needed.
+Imports `vit_jax.models`, `vit_jax.files` and `vit_jax.errors` only. Nothing in a file
+is run, and neither PyTorch nor timm is needed.
 """
 
 from vit_jax.pretrained.load import implied_settings, load_pretrained

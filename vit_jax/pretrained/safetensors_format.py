@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from vit_jax.errors import UserError
+from vit_jax.files import write_file
 
 _DTYPES = {
     "F64": np.float64,
@@ -73,7 +74,11 @@ def write_safetensors(
     tensors: Mapping[str, np.ndarray],
     metadata: Mapping[str, str],
 ) -> None:
-    """Writes float32 tensors; a file that stands at `path` is replaced at once."""
+    """Writes float32 tensors; a file that stands at `path` is replaced at once.
+
+    Raises:
+      UserError: the disk is full, or the folder cannot be written to.
+    """
     arrays = {name: np.ascontiguousarray(x, "<f4") for name, x in tensors.items()}
     header: dict = {"__metadata__": dict(metadata)}
     end = 0
@@ -86,12 +91,8 @@ def write_safetensors(
         }
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    unfinished = f"{os.fspath(path)}.unfinished"
-    with open(unfinished, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for array in arrays.values():
-            file.write(array.data)
-    os.replace(unfinished, path)
+    start = struct.pack("<Q", len(text)) + text
+    write_file(pathlib.Path(path), start, *(array.data for array in arrays.values()))
 
 
 def _checked_end(path: pathlib.Path, name: str, entry: dict, *, start: int) -> int:

@@ -19,6 +19,7 @@ from vit_jax.errors import UserError
 from vit_jax.files import read_file
 
 _NAME = "manifest.json"
+_METADATA = "_METADATA"  # Orbax's
 _MAX_BYTES = 1 << 24  # of some dozen lines
 
 
@@ -41,11 +42,15 @@ def digest(folder: pathlib.Path) -> str:
 
 
 def verify(folder: pathlib.Path) -> None:
-    """Compares the files below `folder` with its manifest.
+    """Compares what is below `folder` with its manifest.
+
+    Orbax opens files there by names of its own, and a pipe among them would block it.
+    Therefore nothing but folders and files may be there, listed or not (Orbax adds a
+    mark to what it has committed), and its metadata must be listed.
 
     Raises:
-      UserError: a file or the manifest is missing, unreadable or different, as the
-        message says.
+      UserError: a file or the manifest is missing, unreadable or different, or there is
+        something else than folders and files, as the message says.
     """
     # Only files found below the folder are opened, whatever the manifest names.
     present = _files(folder)
@@ -53,6 +58,12 @@ def verify(folder: pathlib.Path) -> None:
         digests = dict(json.loads(read_file(present[_NAME], _MAX_BYTES))["sha256"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError, UserError):
         raise UserError(f"{folder / _NAME} is missing or cannot be read") from None
+    if _METADATA not in digests:
+        raise UserError(f"{folder / _NAME} does not list {_METADATA}")
+    for path in folder.rglob("*"):
+        # A link to a folder is refused: what lies behind it is not verified.
+        if not path.is_file() and (path.is_symlink() or not path.is_dir()):
+            raise UserError(f"{path} is neither a folder nor a file")
     for name, digest in digests.items():
         if name not in present:
             raise UserError(f"{folder / name} is missing")

@@ -48,7 +48,7 @@ class Experiment:
       scoring: the module that says what `eval_step` gives and how it becomes scores:
         `scoring`, or `masked` for masked autoencoding.
       eval_step: (variables, images uint8) -> logits, or the loss of each image where
-        `scoring` is `masked`; compiled on first use.
+        `scoring` is `masked`; compiled by `compile_evaluation`, or else on first use.
     """
 
     config: ConfigDict
@@ -176,6 +176,24 @@ def make_experiment(
         scoring=how_scored,
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
     )
+
+
+def compile_evaluation(experiment: Experiment, variables: Any) -> Experiment:
+    """The experiment with its `eval_step` compiled, which it may be already.
+
+    All batches have one size, and the variables of all stages and checkpoints have the
+    shapes and the sharding of these, so one program serves them all.
+    """
+    if not isinstance(experiment.eval_step, jax.stages.Wrapped):
+        return experiment
+    config, splits, mesh = experiment.config, experiment.splits, experiment.mesh
+    images = jax.ShapeDtypeStruct(
+        (eval_batch_size(config, splits, mesh.size), *splits["test"].images.shape[1:]),
+        np.uint8,
+        sharding=meshes.split_batch(mesh),
+    )
+    compiled = experiment.eval_step.lower(variables, images).compile()
+    return dataclasses.replace(experiment, eval_step=compiled)
 
 
 def next_stage(experiment: Experiment, first_step: int) -> Experiment:

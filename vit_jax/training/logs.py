@@ -118,6 +118,11 @@ class TrainLog:
             )
 
 
+def require_tensorboard() -> None:
+    """Raises ModuleNotFoundError where `tensorboard_writer` would."""
+    import tensorboardX  # noqa: F401
+
+
 def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | None:
     """A function (step, scalars) that writes TensorBoard files under `path`.
 

@@ -40,8 +40,8 @@ def require_memory_to_train(
 
     Half of the outputs of all layers is counted for a training step: what the compiler
     keeps of them was 0.7 to 1.5 times as much as their sum (ViT-Tiny, ResNet-18). After
-    compiling, `dispatch` compares what it really keeps. A teacher has no gradient, and
-    its largest output is counted.
+    compiling, `dispatch` compares what it really keeps. A teacher has no gradient, nor
+    has an evaluation, and the largest output of a layer is counted for each.
 
     Raises:
       UserError: says what takes the most.
@@ -55,21 +55,34 @@ def require_memory_to_train(
     batch_size = config.batch_size // mesh.size
     scored = eval_batch_size(config, splits, mesh.size) // mesh.size
     in_layers = memory.activation_bytes(model, variables, input_shape)
+    largest = memory.largest_activation_bytes(model, variables, input_shape)
     on_device = config.data.placement == "device"
     state = memory.num_bytes(jax.eval_shape(init_state, root_key)) // parts
     in_step = batch_size // num_microbatches
-    needs = _needs_of_teacher(teacher, in_step)
+    kept = {
+        "the training images": splits["train"].images.nbytes * on_device,
+        "parameters and the optimizer's state (config.model)": state,
+    }
     memory.require_memory(
-        needs
+        kept
+        | _needs_of_teacher(teacher, in_step)
         | {
-            "the training images": splits["train"].images.nbytes * on_device,
-            "parameters and the optimizer's state (config.model)": state,
             "gradients (config.model)": memory.num_bytes(variables["params"]) // parts,
             "a batch of images (config.batch_size)": batch_size * (read + 4 * seen),
             "the layers' outputs for a batch (config.batch_size)": (
                 in_layers * in_step // 2
             ),
+        },
+        meshes.free_bytes(mesh),
+    )
+    # An evaluation comes between two steps, when nothing is left of them.
+    memory.require_memory(
+        kept
+        | {
             "images to score (config.eval_batch_size)": scored * (read + 4 * seen),
+            "the largest output for images to score (config.eval_batch_size)": (
+                scored * largest
+            ),
         },
         meshes.free_bytes(mesh),
     )

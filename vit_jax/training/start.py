@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from vit_jax import augment, models
 from vit_jax.errors import UserError
+from vit_jax.parallel import processes
 from vit_jax.pretrained import Report, Weights, load_pretrained, weights_from_params
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
@@ -96,6 +97,35 @@ def pretrained_variables(
     if own is not None and stats:
         stats = _fitting_statistics(own, stats)
     return {"params": params, "batch_stats": stats}, report
+
+
+class FirstWeights:
+    """What `config.pretrained` describes, read before the run's folder is made.
+
+    A mistake in it then leaves no folder behind, and nothing has been compiled. A run
+    that resumes does not need its weights any more.
+    """
+
+    def __init__(self, folder: RunFolder):
+        self._is_fresh = processes.broadcast_from_primary(
+            lambda: not any(p.name.isdigit() for p in folder.checkpoints.glob("*"))
+        )
+        self._found: tuple[dict[str, Any], Report] | None = None
+
+    def check(self, experiment: Experiment) -> None:
+        """Reads the weights of a fresh run; raises as `pretrained_variables` does."""
+        if self._is_fresh and experiment.config.pretrained.path:
+            self.read(experiment)
+
+    def read(self, experiment: Experiment) -> tuple[dict[str, Any], Report]:
+        """`pretrained_variables`, once; the length of the run makes no difference."""
+        if self._found is None:
+            # Not in `run_on_all`: the processes open a run's checkpoints together.
+            own = load_own_run(experiment.config.pretrained.path)
+            self._found = processes.run_on_all(
+                lambda: pretrained_variables(experiment, own)
+            )
+        return self._found
 
 
 def load_own_run(path: str) -> Run | None:

@@ -24,7 +24,8 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     image_shape = splits["train"].images.shape[1:]
     seen = augment.input_shape(image_shape, config.data.resize)
     device = mesh.devices.flat[0]
-    gflops = 2e-9 * models.count_macs(experiment.model, seen)
+    macs = models.count_macs(experiment.model, seen)
+    cost = "" if macs is None else f", {2e-9 * macs:.3g} GFLOPs forward per image"
     sizes = ", ".join(
         f"{name} {len(split.images):,}"
         for name, split in splits.items()
@@ -44,8 +45,7 @@ def summarize(experiment: Experiment, num_params: int) -> str:
         "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
         f"{config.model.dtype} computation",
         "data": f"{_describe_source(config.data)}, {shape} images: {sizes}; {selected}",
-        "model": f"{config.model.name}{how}, {num_params:,} parameters, "
-        f"{gflops:.3g} GFLOPs forward per image",
+        "model": f"{config.model.name}{how}, {num_params:,} parameters{cost}",
         "schedule": describe_stage(experiment),
     }
     if config.linear_probe:

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import math
 import time
+from collections.abc import Callable
 
 import jax
 import numpy as np
@@ -40,6 +41,7 @@ def set_num_steps(
     folder: RunFolder,
     resume_with_changes: bool,
     teacher: Run | None = None,
+    check: Callable[[Experiment], None] = lambda experiment: None,
 ) -> ConfigDict:
     """The config with the number of steps that its time budget has room for.
 
@@ -51,6 +53,7 @@ def set_num_steps(
       folder: the run's.
       teacher: the run that this one learns from.
       resume_with_changes: whether a run with another budget may go on with this one.
+      check: called with an experiment of another length before anything is compiled.
 
     Raises:
       UserError: the budget is processor time, but the device is no CPU; or whatever
@@ -78,6 +81,7 @@ def set_num_steps(
     copy = processes.run_on_all(
         lambda: make_experiment(config, splits, teacher=teacher)
     )
+    check(copy)
     with dispatch.explain_out_of_memory(config):
         each = _seconds_per_step(copy, of_cpu, min(seconds * _FRACTION, _MOST_SECONDS))
     each = processes.broadcast_from_primary(lambda: each)

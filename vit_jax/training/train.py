@@ -18,17 +18,22 @@ from vit_jax.runs.run import Run
 from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import dispatch, linear_probe, masked, scoring, time_budget
 from vit_jax.training.clock import TrainClock
-from vit_jax.training.experiment import Experiment, make_experiment, next_stage
+from vit_jax.training.experiment import (
+    Experiment,
+    compile_evaluation,
+    make_experiment,
+    next_stage,
+)
 from vit_jax.training.history import History
+from vit_jax.training.logs import require_tensorboard
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say, waiting
 from vit_jax.training.results import score_best
 from vit_jax.training.start import (
+    FirstWeights,
     first_state,
-    load_own_run,
     next_state,
-    pretrained_variables,
 )
 from vit_jax.training.summary import describe_stage, summarize
 from vit_jax.training.teacher import load_teacher
@@ -69,17 +74,29 @@ def train_and_evaluate(
     # Before the folder is made, so that a mistake leaves none behind.
     say(f"loading {data.dataset_name(config.data)} ...")
     splits = processes.run_on_all(lambda: data.load(config.data))
-    teacher = load_teacher(config.distill)
+    dataset = scoring.describe_dataset(splits)
+    # Processes with other settings would wait for each other in what follows.
+    folder.require_same_start(config, dataset, resume_with_changes)
+    if config.tensorboard:
+        processes.run_on_all(require_tensorboard)
+    teacher, weights = load_teacher(config.distill), FirstWeights(folder)
     config = time_budget.set_num_steps(
-        config, splits, folder, resume_with_changes, teacher
+        config, splits, folder, resume_with_changes, teacher, weights.check
     )
     experiment = processes.run_on_all(lambda: _make_first(config, splits, teacher))
+    weights.check(experiment)
     with folder.locked():
-        return _train_and_evaluate(experiment, folder, resume_with_changes, profile)
+        return _train_and_evaluate(
+            experiment, weights, folder, resume_with_changes, profile
+        )
 
 
 def _train_and_evaluate(
-    experiment: Experiment, folder: RunFolder, resume_with_changes: bool, profile: bool
+    experiment: Experiment,
+    weights: FirstWeights,
+    folder: RunFolder,
+    resume_with_changes: bool,
+    profile: bool,
 ) -> dict[str, Any]:
     dataset = scoring.describe_dataset(experiment.splits)
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
@@ -93,7 +110,9 @@ def _train_and_evaluate(
         profiler = Profiler(folder.path / "profile")
     signals = StopSignals()
     with Checkpoints(folder.checkpoints) as checkpoints:
-        experiment, state, history = _restore_or_init(experiment, folder, checkpoints)
+        experiment, state, history = _restore_or_init(
+            experiment, weights, folder, checkpoints
+        )
         # Restoring has checked that the state fits the settings.
         folder.start(experiment.config, dataset)
         say(summarize(experiment, models.count_params(state.params)))
@@ -110,6 +129,10 @@ def _train_and_evaluate(
         with explained, profiler or contextlib.nullcontext():
             if experiment.config.linear_probe:
                 state = _solve_probe(experiment, checkpoints, state, history)
+            else:
+                # Here, where a signal ends the process at once, and not in the loop.
+                with waiting("compiling the evaluation"):
+                    experiment = compile_evaluation(experiment, state.variables)
             while not experiment.config.linear_probe:
                 if not is_finished(experiment, history, int(state.step)):
                     run = (experiment, folder, checkpoints, state, history)
@@ -154,7 +177,10 @@ def _is_done(experiment: Experiment, history: History, step: int) -> bool:
 
 
 def _restore_or_init(
-    experiment: Experiment, folder: RunFolder, checkpoints: Checkpoints
+    experiment: Experiment,
+    weights: FirstWeights,
+    folder: RunFolder,
+    checkpoints: Checkpoints,
 ) -> tuple[Experiment, TrainState, History]:
     """The newest saved state, its history and stage, or those of the beginning."""
     if checkpoints.latest_step is not None:
@@ -166,11 +192,7 @@ def _restore_or_init(
         return experiment, state, history
     variables = None
     if experiment.config.pretrained.path:
-        # Not in `run_on_all`: the processes open a run's checkpoints together.
-        own = load_own_run(experiment.config.pretrained.path)
-        variables, report = processes.run_on_all(
-            lambda: pretrained_variables(experiment, own)
-        )
+        variables, report = weights.read(experiment)
         folder.write("pretrained", dataclasses.asdict(report))
         say(str(report))
     return experiment, first_state(experiment, variables), History()
