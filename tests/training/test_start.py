@@ -9,6 +9,7 @@ import pytest
 from tests.rows import slow
 from vit_jax import data, pretrained
 from vit_jax.errors import UserError
+from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import make_experiment
@@ -95,6 +96,24 @@ def test_settings_of_a_run_that_its_tensors_do_not_show_are_compared(
     ):
         with pytest.raises(UserError, match=re.escape(words)):
             start_from(tiny_config, run, **setting)
+
+
+@pytest.mark.slow
+def test_what_the_config_leaves_open_is_the_weights(tiny_config, tiny_run, tmp_path):
+    first = tiny_config(model__norm_eps=1e-5, model__activation="gelu_tanh", **STILL)
+    train_and_evaluate(first, tmp_path / "first")
+    start = {"pretrained__path": str(tmp_path / "first"), **STILL}
+    for number, (changes, eps) in enumerate(
+        [({}, 1e-5), ({"model__norm_eps": 1e-4}, 1e-4)]
+    ):
+        workdir = tmp_path / str(number)
+        results = train_and_evaluate(tiny_config(**start, **changes), workdir)
+        model = load_run(workdir).config.model
+        assert (model.norm_eps, model.activation) == (eps, "gelu_tanh")
+        report = json.loads((workdir / "pretrained.json").read_text())
+        assert set(report["differences"]) == ({"norm_eps"} if changes else set())
+        # The run goes on without the weights, and is the same one.
+        assert train_and_evaluate(tiny_config(**start, **changes), workdir) == results
 
 
 @pytest.mark.slow

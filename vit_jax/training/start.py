@@ -6,8 +6,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from ml_collections import ConfigDict
 
 from vit_jax import augment, models
+from vit_jax.config import set_value
 from vit_jax.errors import UserError
 from vit_jax.parallel import processes
 from vit_jax.pretrained import Report, Weights, load_pretrained, weights_from_params
@@ -110,12 +112,52 @@ class FirstWeights:
         self._is_fresh = processes.broadcast_from_primary(
             lambda: not any(p.name.isdigit() for p in folder.checkpoints.glob("*"))
         )
+        self._folder = folder
         self._found: tuple[dict[str, Any], Report] | None = None
 
     def check(self, experiment: Experiment) -> None:
         """Reads the weights of a fresh run; raises as `pretrained_variables` does."""
         if self._is_fresh and experiment.config.pretrained.path:
             self.read(experiment)
+
+    def fill(self, config: ConfigDict, experiment: Experiment) -> ConfigDict:
+        """The experiment's config with what the weights' origin has and `config` lacks.
+
+        LayerNorm's constant and the activation show in no tensor. Those that `config`
+        leaves open are the origin's, or those of the run that is resumed.
+
+        Args:
+          config: as its user gave it; None in it leaves a setting open.
+
+        Raises:
+          UserError: as `pretrained_variables` does.
+        """
+        filled = experiment.config.copy_and_resolve_references()
+        if not config.pretrained.path:
+            return filled
+        if self._is_fresh:
+            origin = self.read(experiment)[1].settings
+        else:
+            saved = processes.broadcast_from_primary(
+                lambda: self._folder.read("config")
+            )
+            origin = saved["model"]
+        names = [
+            name
+            for name in ("norm_eps", "activation")
+            if config.model[name] is None
+            and filled.model[name] is not None
+            and origin.get(name) is not None
+        ]
+        for name in names:
+            set_value(filled, f"model.{name}", origin[name])
+        if self._found is not None:
+            params, report = self._found
+            differences = {
+                k: v for k, v in report.differences.items() if k not in names
+            }
+            self._found = params, dataclasses.replace(report, differences=differences)
+        return filled
 
     def read(self, experiment: Experiment) -> tuple[dict[str, Any], Report]:
         """`pretrained_variables`, once; the length of the run makes no difference."""

@@ -84,7 +84,9 @@ def train_and_evaluate(
         config, splits, folder, resume_with_changes, teacher, weights.check
     )
     experiment = processes.run_on_all(lambda: _make_first(config, splits, teacher))
-    weights.check(experiment)
+    filled = weights.fill(config, experiment)
+    if filled != experiment.config:
+        experiment = processes.run_on_all(lambda: _make_first(filled, splits, teacher))
     with folder.locked():
         return _train_and_evaluate(
             experiment, weights, folder, resume_with_changes, profile
