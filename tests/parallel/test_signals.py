@@ -131,6 +131,23 @@ def test_a_signal_in_a_destructor_is_not_lost():
     assert status == 130 and errors.count("\n") == 1 and "Traceback" not in errors
 
 
+def test_ctrl_c_after_the_last_line_changes_nothing():
+    """Python calls `__del__` after it has given the signals their defaults back."""
+    code = (
+        "import os, signal\n"
+        "from vit_jax.parallel.commands import run_command\n"
+        "class Late:\n"
+        "    call = os.kill, os.getpid(), signal.SIGINT\n"
+        "    def __del__(self):\n"
+        "        kill, *arguments = self.call\n"
+        "        kill(*arguments)\n"
+        "late = Late()\n"
+        "run_command(lambda arguments: None)\n"
+    )
+    status, errors, _ = wait(start([sys.executable, "-c", code]))
+    assert (status, errors) == (0, "")
+
+
 @pytest.mark.slow
 def test_ctrl_c_at_random_moments_is_one_line(tmp_path):
     """From the first import to the last line of a training."""

@@ -5,6 +5,7 @@ several processes stop at the same step. But it does not handle Ctrl-C, and it i
 every further SIGTERM, even while data are loaded and programs compiled (JAX 0.10).
 """
 
+import atexit
 import collections
 import contextlib
 import os
@@ -67,6 +68,14 @@ def answer_signals() -> None:
     for number in _SIGNALS:
         # A handler has to be there, or the signal's default would end the process.
         signal.signal(number, lambda *_: None)
+    atexit.register(_ignore_signals)
+
+
+def _ignore_signals() -> None:
+    # All is done. The end of Python gives each signal its default back, with which it
+    # would end this process without a word and with another exit status.
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _end(number: int) -> NoReturn:
