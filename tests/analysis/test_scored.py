@@ -1,12 +1,18 @@
 """A split with the logits of an untrained model."""
 
+import dataclasses
+import functools
+
+import jax
 import numpy as np
 import pytest
 import scipy.special
 
 from tests.interpret.untrained import CLASSES, IMAGES, make_run
+from vit_jax import models
 from vit_jax.analysis.scored import Scored, Scorer
 from vit_jax.data import Dataset
+from vit_jax.errors import UserError
 
 DATASET = Dataset(IMAGES, CLASSES.astype(np.int32), ("a", "b", "c", "d"))
 
@@ -25,3 +31,13 @@ def test_accuracy_is_of_the_datasets_labels():
     assert Scored(DATASET, logits).accuracy == pytest.approx(2 / 3)
     logits[0, 0] = np.nan
     assert np.isnan(Scored(DATASET, logits).accuracy)
+
+
+def test_a_batch_that_does_not_fit_is_refused():
+    run = make_run()
+    model = run.model.clone(num_registers=2**26)
+    init = functools.partial(models.init_variables, model, image_shape=(8, 8, 3))
+    shapes = jax.eval_shape(init, jax.random.key(0))
+    huge = dataclasses.replace(run, model=model, variables=shapes)
+    with pytest.raises(UserError, match=r"largest output .*config.eval_batch_size"):
+        Scorer(huge, 1000)(DATASET)

@@ -24,7 +24,7 @@ def splits(tiny_config):
         ("model.stem_channels", (8,), ["stem_channels", "conv"]),
         ("num_devices", 9, ["num_devices is 9", "8"]),
         ("schedule.warmup", "50 steps", ["50 steps", "6"]),
-        ("data.mean", (0.1, 0.2), ["data.mean", "1 channel"]),
+        ("data.mean", (0.1, 0.2), ["data.mean", "channels of the images is 1"]),
     ],
 )
 def test_what_does_not_fit_is_refused_before_compiling(

@@ -12,6 +12,7 @@ from vit_jax.metrics import classification
 from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.run import Run
 from vit_jax.training import scoring
+from vit_jax.training.memory import require_memory_to_score
 
 # Number of images on which model and people differ most.
 NUM_LISTED = 16
@@ -40,12 +41,25 @@ class Scorer:
         self._eval_step = scoring.make_eval_step(run.config.data, run.model, self._mesh)
 
     def __call__(self, dataset: Dataset) -> Scored:
-        """A dataset with the run's logits."""
+        """A dataset with the run's logits.
+
+        Raises:
+          UserError: a batch does not fit into memory.
+        """
+        batch_size = min(self._batch_size, len(dataset))
+        require_memory_to_score(
+            self._run.model,
+            self._run.variables,
+            dataset.images.shape[1:],
+            self._run.input_shape,
+            batch_size=batch_size,
+            mesh=self._mesh,
+        )
         logits = scoring.score_split(
             self._run.variables,
             dataset.images,
             eval_step=self._eval_step,
-            batch_size=min(self._batch_size, len(dataset)),
+            batch_size=batch_size,
             mesh=self._mesh,
         )
         return Scored(dataset, logits)

@@ -1,8 +1,10 @@
 """Reads one image file as an array, for training and for prediction."""
 
+import contextlib
 import pathlib
 import threading
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import UInt8
@@ -10,17 +12,38 @@ from PIL import Image, ImageOps
 
 from vit_jax.errors import UserError
 
-# 33 megapixels: to read a transparent image of this size takes 0.5 GB at most.
+# 33 megapixels: to read a transparent image of this size takes less than 1 GB.
 MAX_PIXELS = 1 << 25
 # The usual raster formats; other readers of Pillow are not needed.
 _FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
 # Many threads read files, and warning filters are shared by the whole process.
 _OPENING = threading.Lock()
+# The pixels of each image that is decoded now, and who waits for them to be fewer.
+_DECODED: list[int] = []
+_ROOM = threading.Condition()
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
 
 
 class UnreadableImageError(Exception):
     """A file is no image or is damaged; the caller reports and skips it."""
+
+
+@contextlib.contextmanager
+def _decoding(num_pixels: int) -> Iterator[None]:
+    """Waits until the images that all threads decode have MAX_PIXELS in all.
+
+    However many threads there are, they take little more than the largest image: what
+    the allocator keeps for each of them.
+    """
+    with _ROOM:
+        _ROOM.wait_for(lambda: sum(_DECODED) + num_pixels <= MAX_PIXELS)
+        _DECODED.append(num_pixels)
+    try:
+        yield
+    finally:
+        with _ROOM:
+            _DECODED.remove(num_pixels)
+            _ROOM.notify_all()
 
 
 def read_image(
@@ -54,13 +77,14 @@ def read_image(
             mode = image.mode
             # 16 bits of a PGM file come as 32.
             is_deep = mode in _SIXTEEN_BIT or (mode == "I" and image.format == "PPM")
-            rgb = _to_rgb(ImageOps.exif_transpose(image), is_deep)
+            with _decoding(image.width * image.height):
+                rgb = _to_rgb(ImageOps.exif_transpose(image), is_deep)
+                if image_size is not None:
+                    rgb = fit(rgb, image_size, image_size)
     except Image.DecompressionBombError as error:
         raise _too_large(path, "far too many") from error
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise UnreadableImageError(f"{path}: {error}") from error
-    if image_size is not None:
-        rgb = fit(rgb, image_size, image_size)
     return np.asarray(rgb), mode
 
 

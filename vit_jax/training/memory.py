@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import jax
 from flax import linen as nn
@@ -53,9 +54,7 @@ def require_memory_to_train(
     )
     read, seen = math.prod(splits["train"].images.shape[1:]), math.prod(input_shape)
     batch_size = config.batch_size // mesh.size
-    scored = eval_batch_size(config, splits, mesh.size) // mesh.size
     in_layers = memory.activation_bytes(model, variables, input_shape)
-    largest = memory.largest_activation_bytes(model, variables, input_shape)
     on_device = config.data.placement == "device"
     state = memory.num_bytes(jax.eval_shape(init_state, root_key)) // parts
     in_step = batch_size // num_microbatches
@@ -76,16 +75,49 @@ def require_memory_to_train(
         meshes.free_bytes(mesh),
     )
     # An evaluation comes between two steps, when nothing is left of them.
-    memory.require_memory(
-        kept
-        | {
-            "images to score (config.eval_batch_size)": scored * (read + 4 * seen),
-            "the largest output for images to score (config.eval_batch_size)": (
-                scored * largest
-            ),
-        },
-        meshes.free_bytes(mesh),
+    require_memory_to_score(
+        model,
+        variables,
+        splits["train"].images.shape[1:],
+        input_shape,
+        batch_size=eval_batch_size(config, splits, mesh.size) // mesh.size,
+        mesh=mesh,
+        kept=kept,
     )
+
+
+def require_memory_to_score(
+    model: nn.Module,
+    variables: Any,
+    image_shape: tuple[int, ...],
+    input_shape: tuple[int, int, int],
+    *,
+    batch_size: int,
+    mesh: Mesh,
+    kept: dict[str, int] | None = None,
+) -> None:
+    """Refuses an evaluation that takes more memory than is free on a device.
+
+    Args:
+      model: to evaluate.
+      variables: its arrays, or their shapes.
+      image_shape: of an image as it is stored.
+      input_shape: of an image as the model sees it.
+      batch_size: images on each device.
+      mesh: of the devices.
+      kept: bytes of what is there besides, by what it is.
+
+    Raises:
+      UserError: says what takes the most.
+    """
+    read, seen = math.prod(image_shape), math.prod(input_shape)
+    largest = memory.largest_activation_bytes(model, variables, input_shape)
+    setting = "(config.eval_batch_size)"
+    needs = {
+        f"images to score {setting}": batch_size * (read + 4 * seen),
+        f"the largest output for images to score {setting}": batch_size * largest,
+    }
+    memory.require_memory((kept or {}) | needs, meshes.free_bytes(mesh))
 
 
 def _needs_of_teacher(teacher: Run | None, in_step: int) -> dict[str, int]:
