@@ -26,7 +26,7 @@ CASES = [
     ("vit_tiny_patch16_224", {"depth": 12}),
     ("vit_small_patch8_224", {"depth": 12}),
     ("deit_tiny_patch16_224", {"depth": 12}),
-    ("vit_base_patch16_224", {"reg_tokens": 4}),
+    ("vit_base_patch16_224", {"depth": 12, "reg_tokens": 4}),
     ("vit_base_patch16_reg4_gap_256", {"fc_norm": False}),
     ("deit3_small_patch16_224", {}),
     ("deit_tiny_distilled_patch16_224", {}),

@@ -481,9 +481,10 @@ def test_strangers_are_refused(tmp_path):
     with pytest.warns(UserWarning, match="not of a training run"), refused:
         Checkpoints(tmp_path)
     # With a manifest that asks to read files elsewhere, or ones that never end.
+    path = tmp_path / "1/state/manifest.json"
+    own = json.loads(path.read_text())["sha256"]
     for name in ("../../../../../dev/zero", "/dev/zero"):
-        manifest = {"sha256": {name: "0" * 64}}
-        (tmp_path / "1/state/manifest.json").write_text(json.dumps(manifest))
+        path.write_text(json.dumps({"sha256": own | {name: "0" * 64}}))
         with pytest.warns(UserWarning, match="zero is missing"), refused:
             Checkpoints(tmp_path)
 
