@@ -101,13 +101,13 @@ def test_the_page_opens_with_its_result(reported):
     text = (reported / "report.html").read_text()
     (summary,) = re.findall('<p class="summary">(.*?)</p>', text)
     scores = RunFolder(reported).read("results")["test"]
-    assert summary.startswith(
-        f"tiny classifies {scores['accuracy']:.2%} of the 359 images of the test split "
-        "of digits correctly (95% interval "
-    )
-    assert "was selected on images held out from training" in summary
-    assert f"{scores['num_params']:,} parameters that was trained for" in summary
-    assert summary.count(". ") == 0 and summary.endswith(" seconds.")
+    assert re.match(
+        rf"tiny, a vit with {scores['num_params']:,} parameters trained for [0-9.]+ "
+        rf"minutes, classifies {scores['accuracy']:.2%} of the 359 images of the test "
+        r"split of digits correctly \(95% interval ", summary,
+    )  # fmt: skip
+    assert summary.endswith("which was selected on images held out from training.")
+    assert summary.count(". ") == 0
     order = [
         text.index(words)
         for words in (summary, "Training curves of", "Confusion matrix", "Numbers</h2>")

@@ -101,7 +101,7 @@ def explain_vit(
         "attention_by_head": attention_figures.by_block_and_head(
             picture,
             seen.maps()[0],
-            title=f"Attention by block and head\n{caption}",
+            title="Attention by block and head\n" + caption.replace("\n", " "),
         ),
         "attention_distance": attention_figures.mean_distances(
             attention.mean_distances(seen, run.model.patch_size),

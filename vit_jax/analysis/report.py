@@ -109,27 +109,24 @@ def summarize(
         f"the {scores['num_examples']:,} images of the {split} split of "
         f"{data.dataset_name(run.config.data)}"
     )
-    accuracy = (
-        f"How many of {images} {run.workdir.name} classifies correctly is not known, "
-        "because a logit is not finite"
-    )
-    if scores["accuracy"] is not None:
-        low, high = classification.accuracy_interval(
-            scores["accuracy"], scores["num_examples"]
-        )
-        accuracy = (
-            f"{run.workdir.name} classifies {scores['accuracy']:.2%} of {images} "
-            f"correctly (95% interval {low:.2%} to {high:.2%})"
-        )
+    model = f"a {run.config.model.name} with {scores['num_params']:,} parameters"
+    if "train_seconds" in results:
+        model += f" trained for {results['train_seconds'] / 60:,.1f} minutes"
     selected = {
         "val": "was selected on images held out from training",
         "test": "was selected on the test split itself, which is optimistic",
         "nothing": "is the last one, since nothing was selected",
     }[run.config.data.select_on]
-    text = (
-        f"{accuracy}, with the checkpoint of step {run.step:,}, which {selected}, of "
-        f"a model {run.config.model.name} with {scores['num_params']:,} parameters"
+    checkpoint = f"the checkpoint of step {run.step:,}, which {selected}"
+    if scores["accuracy"] is None:
+        return (
+            f"How many of {images} {run.workdir.name}, {model}, classifies correctly "
+            f"with {checkpoint}, is not known, because a logit is not finite."
+        )
+    low, high = classification.accuracy_interval(
+        scores["accuracy"], scores["num_examples"]
     )
-    if "train_seconds" in results:
-        text += f" that was trained for {results['train_seconds']:,.0f} seconds"
-    return text + "."
+    return (
+        f"{run.workdir.name}, {model}, classifies {scores['accuracy']:.2%} of {images} "
+        f"correctly (95% interval {low:.2%} to {high:.2%}), with {checkpoint}."
+    )
