@@ -52,7 +52,7 @@ def get_config() -> ConfigDict:
     config.model.stem_channels = (64,)
     config.model.stem_downsampling = "stride"
     config.model.pooling = "sequence"
-    config.model.attention_dropout = 0.1
+    config.model.attention_implementation = "cudnn"
     config.model.drop_path = 0.1
     config.optim.name = "muon"
     config.optim.learning_rate = 1e-3

@@ -49,6 +49,7 @@ def get_config() -> ConfigDict:
     config.model.stem_channels = (64, 128)
     config.model.stem_downsampling = "stride"
     config.model.pooling = "mean"
+    config.model.attention_implementation = "cudnn"
     config.optim.name = "muon"
     config.optim.learning_rate = 1e-3
     config.optim.muon_learning_rate = 0.02

@@ -177,5 +177,5 @@ def _measure_layer(
 
 
 def _has_cudnn(tokens: jax.Array) -> bool:
-    """Whether `SelfAttention` computes "cudnn" on this machine, and not "xla"."""
-    return backend.platform() == "gpu" and jnp.dtype(tokens.dtype).itemsize == 2
+    """Whether `SelfAttention` computes "cudnn" on this machine, and not "plain"."""
+    return backend.attention_implementation("cudnn", tokens.dtype) == "cudnn"

@@ -69,15 +69,18 @@ def test_a_single_cpu_splits_large_batches(monkeypatch):
     assert backend.num_microbatches(16, macs) == 1  # Too little work to split.
 
 
-def test_cudnn_needs_a_gpu_and_16_bits(monkeypatch):
-    for platform, dtype, expected in (
-        ("cpu", jnp.bfloat16, "xla"),
-        ("gpu", jnp.float32, "xla"),
-        ("gpu", jnp.bfloat16, "cudnn"),
+def test_cudnn_needs_a_newer_gpu_of_nvidia_and_16_bits():
+    for device, dtype, expected in (
+        (("cpu",), jnp.bfloat16, "plain"),
+        (("gpu", "9.0"), jnp.float32, "plain"),
+        (("gpu", "7.5"), jnp.bfloat16, "plain"),
+        (("gpu", "gfx90a"), jnp.bfloat16, "plain"),
+        (("gpu", "8.0"), jnp.bfloat16, "cudnn"),
+        (("gpu", "10.0"), jnp.float16, "cudnn"),
     ):
-        monkeypatch.setattr(backend, "platform", lambda platform=platform: platform)
-        assert backend.attention_implementation("cudnn", dtype) == expected
-    assert backend.attention_implementation("plain", jnp.bfloat16) == "plain"
+        with backend.computing_for(*device):
+            assert backend.attention_implementation("cudnn", dtype) == expected
+            assert backend.attention_implementation("xla", dtype) == "xla"
 
 
 def test_options_for_convolutions_are_this_machines(monkeypatch):

@@ -49,10 +49,11 @@ def training(workdir, *arguments, count=2):
     )  # fmt: skip
 
 
-def wait_for_log(workdir, process):
+def wait_for_log(workdir, process, after=0):
+    """Returns when a step past `after` is logged."""
     deadline = time.monotonic() + 200
     while time.monotonic() < deadline and process.poll() is None:
-        if RunFolder(workdir).read_metrics():
+        if any(r["step"] > after for r in RunFolder(workdir).read_metrics()):
             return
         time.sleep(0.02)
     raise AssertionError(f"nothing was logged: {process.communicate()}")
@@ -151,6 +152,15 @@ def test_two_processes_resume_with_the_same_bits(signalled, tmp_path):
         shutil.copytree(signalled[0], tmp_path / "pieces"),
         tmp_path / "whole",
     )
+    # It goes on from where the second process was stopped first, and then from two
+    # more steps, at which one of both processes is stopped in turn.
+    for number, after in enumerate((20, 40)):
+        with training(pieces) as both:
+            wait_for_log(pieces, both[0], after=after)
+            both[number].send_signal(signal.SIGTERM)
+            texts = outputs(both)
+            assert [process.returncode for process in both] == [143, 143], texts
+    assert int(newest(pieces).step) > 40
     for workdir in (pieces, whole):
         with training(workdir) as both:
             texts = outputs(both)

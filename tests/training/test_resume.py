@@ -28,9 +28,9 @@ VIT = {
     "model__dropout": 0.1, "model__drop_path": 0.1, "optim__ema_decay": 0.9,
     "augment__mixup_alpha": 0.2, "augment__cutmix_alpha": 1.0,
     "augment__flip": "alternating", "optim__num_microbatches": 2,
-    "optim__clip_norm": 1.0, "eval_every": "2 steps",
+    "optim__clip_norm": 1.0, "eval_every": "2 steps", "num_steps": 4,
 }  # fmt: skip
-VIT_NOISE = {key: VIT[key] for key in VIT if key != "eval_every"}
+VIT_NOISE = {key: VIT[key] for key in VIT if key not in ("eval_every", "num_steps")}
 RESNET = {
     "model__name": "resnet18", "model__width": 4, "model__patch_size": None,
     "model__depth": None, "model__num_heads": None, "optim__name": "sgd",

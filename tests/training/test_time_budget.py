@@ -26,17 +26,10 @@ def test_the_steps_are_measured_once_and_resume_is_exact(
         num_steps=None, time_budget="2 CPU seconds", schedule__name="linear",
         eval_every="50%", checkpoint_every="50%", schedule__warmup="10%",
     )  # fmt: skip
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        add, calls = logs.TrainLog.add, []
-
-        def interrupt(*arguments):
-            calls.append(arguments)
-            if len(calls) == 20:
-                signal.raise_signal(signal.SIGTERM)
-            add(*arguments)
-
-        patch.setattr(logs.TrainLog, "add", interrupt)
-        train_and_evaluate(config, tmp_path / "pieces")
+    for part in range(1, 5):
+        with monkeypatch.context() as patch, pytest.raises(Interrupted):
+            patch.setattr(logs.TrainLog, "add", _stopping(tmp_path / "pieces", part))
+            train_and_evaluate(config, tmp_path / "pieces")
     num_steps = RunFolder(tmp_path / "pieces").read("config")["num_steps"]
     pieces = train_and_evaluate(config, tmp_path / "pieces")
     assert pieces["num_steps"] == num_steps > 20
@@ -52,6 +45,20 @@ def test_the_steps_are_measured_once_and_resume_is_exact(
     assert whole["test"] == pieces["test"] and whole["best_step"] == pieces["best_step"]
     runs = [load_run(tmp_path / name, "latest") for name in ("w", "pieces")]
     jax.tree.map(np.testing.assert_array_equal, runs[0].variables, runs[1].variables)
+
+
+def _stopping(workdir, part):
+    """`TrainLog.add`, which stops the run once at `part` fifths of its steps."""
+    original, stopped = logs.TrainLog.add, []
+
+    def add(log, step, metrics):
+        num_steps = RunFolder(workdir).read("config")["num_steps"]
+        if step >= part * num_steps / 5 and not stopped:
+            stopped.append(step)
+            signal.raise_signal(signal.SIGTERM)
+        original(log, step, metrics)
+
+    return add
 
 
 def _lengths(config, num_steps):

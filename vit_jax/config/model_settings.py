@@ -119,7 +119,7 @@ _VARIANT = {
     "attention_implementation": _choice(
         ("plain", "xla", "cudnn"),
         "plain, or jax.nn's attention by xla or cudnn, which has neither attention "
-        "dropout nor LSA.",
+        "dropout nor LSA; where a device cannot do cudnn, plain computes the same.",
     ),
     "activation": _choice(
         ("gelu", "gelu_tanh", "relu"),

@@ -50,7 +50,9 @@ class SelfAttention(nn.Module):
             )
             query, key = norm(name="query_norm")(query), norm(name="key_norm")(key)
 
-        implementation = settings.attention_implementation
+        implementation = backend.attention_implementation(
+            settings.attention_implementation, query.dtype
+        )
         needs_weights = self.is_mutable_collection(
             "intermediates"
         ) or self.has_variable("perturbations", "attention")
@@ -121,10 +123,8 @@ def attend(
     `python -m experiments.benchmark --attention` measures them on any device.
 
     Args:
-      implementation: "xla", or "cudnn", NVIDIA's fused kernel; see
-        `backend.attention_implementation` for machines that do not have it.
+      implementation: "xla", or "cudnn", NVIDIA's fused kernel.
     """
-    implementation = backend.attention_implementation(implementation, query.dtype)
     return jax.nn.dot_product_attention(
         query, key, value, implementation=implementation
     )

@@ -1,6 +1,6 @@
 """What this machine computes with: the only place that decides it.
 
-Every decision follows from the platform and the number of devices, or from the platform
+Every decision follows from the platform and the number of devices, or from the device
 that `computing_for` names. Models ask here for the implementation of a product, a
 convolution or attention; `training` asks for the dtype "auto", the number of
 microbatches, the steps per dispatch and whether loops are written out. Numbers come out
@@ -33,31 +33,34 @@ MIN_MICROBATCH_MACS = 8e9
 # to be answered soon.
 _MAX_STEPS_PER_DISPATCH = 100
 
-_OTHER_PLATFORM: contextvars.ContextVar[str | None] = contextvars.ContextVar(
-    "platform", default=None
+# Platform and compute capability of a device that this machine does not have.
+_OTHER_DEVICE: contextvars.ContextVar[tuple[str, str] | None] = contextvars.ContextVar(
+    "device", default=None
 )
 
 
 @contextlib.contextmanager
-def computing_for(platform: str) -> Iterator[None]:
-    """A context in which every decision is that of a machine with another platform.
+def computing_for(platform: str, compute_capability: str = "") -> Iterator[None]:
+    """A context in which every decision is that of a machine with another device.
 
     Programs for a device that this machine does not have are built in it. They can be
     compiled, but not run.
 
     Args:
       platform: "cpu", "gpu" or "tpu".
+      compute_capability: of an NVIDIA GPU, "9.0" for example.
     """
-    token = _OTHER_PLATFORM.set(platform)
+    token = _OTHER_DEVICE.set((platform, compute_capability))
     try:
         yield
     finally:
-        _OTHER_PLATFORM.reset(token)
+        _OTHER_DEVICE.reset(token)
 
 
 def platform() -> str:
     """ "cpu", "gpu" or "tpu"."""
-    return _OTHER_PLATFORM.get() or jax.default_backend()
+    other = _OTHER_DEVICE.get()
+    return other[0] if other else jax.default_backend()
 
 
 def is_single_cpu() -> bool:
@@ -83,13 +86,25 @@ def conv_general_dilated() -> Callable[..., Array] | None:
 
 
 def attention_implementation(asked: str, dtype: DTypeLike) -> str:
-    """`asked`, or "xla" in place of a "cudnn" that cannot run here.
+    """`asked`, or "plain" in place of a "cudnn" that cannot run here.
 
-    NVIDIA's fused kernel needs a GPU and 16-bit numbers. A run that was trained with it
-    can thus be loaded on any machine.
+    NVIDIA's fused kernel needs 16-bit numbers and a GPU of compute capability 8.0 or
+    higher. A run that was trained with it can thus be loaded on any machine.
     """
-    can_fuse = platform() == "gpu" and jnp.dtype(dtype).itemsize == 2
-    return "xla" if asked == "cudnn" and not can_fuse else asked
+    can_fuse = jnp.dtype(dtype).itemsize == 2 and _compute_capability() >= 8.0
+    return "plain" if asked == "cudnn" and not can_fuse else asked
+
+
+def _compute_capability() -> float:
+    """Of an NVIDIA GPU; 0.0 of all other devices."""
+    if platform() != "gpu":
+        return 0.0
+    other = _OTHER_DEVICE.get()
+    text = other[1] if other else jax.devices()[0].compute_capability
+    try:
+        return float(text)
+    except ValueError:  # AMD's GPUs have names like "gfx90a" instead.
+        return 0.0
 
 
 def auto_dtype() -> str:
