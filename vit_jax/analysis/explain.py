@@ -27,6 +27,7 @@ from vit_jax.models import ResNet, ViT
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_classifier
 from vit_jax.runs.run import Run
+from vit_jax.training.progress import waiting
 
 Maps = dict[str, Float[np.ndarray, "n rows columns"]]
 Images = UInt8[np.ndarray, "n height width channels"]
@@ -231,7 +232,8 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
     folder.create()
     names = ("block", "head", "head_fusion", "discard_ratio")
     map_options = {name: getattr(options, name) for name in names}
-    scores, figures = explain_images(run, images, captions, pictures, **map_options)
+    with waiting("computing heat maps, and how faithful they are"):
+        scores, figures = explain_images(run, images, captions, pictures, **map_options)
     for name, figure in figures.items():
         print(style.save(figure, folder.figures / f"{name}.png"))
     folder.write(

@@ -26,7 +26,7 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import Experiment, make_experiment
-from vit_jax.training.progress import say
+from vit_jax.training.progress import say, waiting
 
 # The steps that are measured take this fraction of the budget, up to a minute.
 _FRACTION, _MOST_SECONDS = 0.02, 60.0
@@ -82,7 +82,8 @@ def set_num_steps(
         lambda: make_experiment(config, splits, teacher=teacher)
     )
     check(copy)
-    with dispatch.explain_out_of_memory(config):
+    measuring = waiting("measuring how long a step takes")
+    with dispatch.explain_out_of_memory(config), measuring:
         each = _seconds_per_step(copy, of_cpu, min(seconds * _FRACTION, _MOST_SECONDS))
     each = processes.broadcast_from_primary(lambda: each)
     config.num_steps = max(1, round(seconds / each))
