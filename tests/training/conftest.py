@@ -1,6 +1,10 @@
-"""An experiment that is planned and not trained, for the tests of several modules."""
+"""An experiment that is planned and not trained, and a ResNet that compiles soon."""
+
+import functools
 
 import pytest
+
+from vit_jax import models
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +15,12 @@ def experiment(tiny_config):
 
     config = tiny_config(num_steps=100, eval_every="33 steps", checkpoint_every=1)
     return make_experiment(config, data.load(config.data))
+
+
+@pytest.fixture(autouse=True)
+def resnet10():
+    """The model "resnet10" with a block in each stage: half the time to compile."""
+    with pytest.MonkeyPatch.context() as patch:
+        network = functools.partial(models.ResNet, stage_sizes=(1, 1, 1, 1))
+        patch.setitem(models.MODELS, "resnet10", network)
+        yield

@@ -32,7 +32,7 @@ VIT = {
 }  # fmt: skip
 VIT_NOISE = {key: VIT[key] for key in VIT if key not in ("eval_every", "num_steps")}
 RESNET = {
-    "model__name": "resnet18", "model__width": 4, "model__patch_size": None,
+    "model__name": "resnet10", "model__width": 4, "model__patch_size": None,
     "model__depth": None, "model__num_heads": None, "optim__name": "sgd",
     "schedule__name": "plateau", "schedule__plateau_patience": 1,
     "schedule__plateau_min_delta": 0.5, "eval_every": "1 steps", "num_steps": 4,

@@ -23,7 +23,7 @@ HEAD_THEN_ALL = (
     {"num_steps": 3, "optim.layer_decay": 0.8, "augment.mixup_alpha": 0.5},
 )  # fmt: skip
 RESNET = {
-    "model__name": "resnet18", "model__width": 4, "model__patch_size": None,
+    "model__name": "resnet10", "model__width": 4, "model__patch_size": None,
     "model__depth": None, "model__num_heads": None,
 }  # fmt: skip
 
@@ -198,7 +198,7 @@ def test_a_later_stage_is_checked_before_the_first_is_trained(tiny_config, tmp_p
 
 def test_layers_of_a_resnet_have_no_order(tiny_config):
     config = tiny_config(optim__layer_decay=0.5, **RESNET)
-    with pytest.raises(UserError, match="resnet18 has no blocks"):
+    with pytest.raises(UserError, match="resnet10 has no blocks"):
         make_experiment(config, data.load(config.data))
 
 

@@ -127,7 +127,7 @@ def test_a_head_is_kept_for_the_same_classes_alone(tiny_config, changed_run):
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_resnet_starts_from_a_resnet(tiny_config, tmp_path):
-    resnet = {"model__name": "resnet18", "model__width": 4, "model__patch_size": None,
+    resnet = {"model__name": "resnet10", "model__width": 4, "model__patch_size": None,
               "model__depth": None, "model__num_heads": None}  # fmt: skip
     train_and_evaluate(tiny_config(num_steps=2, **resnet), tmp_path / "a")
     config = tiny_config(pretrained__path=str(tmp_path / "a"), **STILL, **resnet)

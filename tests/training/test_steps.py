@@ -195,7 +195,7 @@ def test_clipping_bounds_the_update_and_reports_the_norm_before(tiny_config, spl
 @pytest.mark.slow
 def test_batchnorm_statistics_are_updated(tiny_config, splits):
     config = tiny_config(
-        model__name="resnet18", model__width=4, model__patch_size=None,
+        model__name="resnet10", model__width=4, model__patch_size=None,
         model__depth=None, model__num_heads=None, optim__ema_decay=0.9,
     )  # fmt: skip
     start, _ = one_step(config, splits, num_steps=0)

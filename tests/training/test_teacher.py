@@ -117,7 +117,7 @@ def test_a_student_without_labels_learns_what_the_teacher_says(
     """Every label is 0 here, and has no weight beside what a ResNet says."""
     workdir = tmp_path_factory.getbasetemp() / "resnet_teacher"
     resnet = tiny_config(
-        model__name="resnet18", model__width=8, model__patch_size=None,
+        model__name="resnet10", model__width=8, model__patch_size=None,
         model__depth=None, model__num_heads=None, num_steps=60, batch_size=64,
         eval_every="30 steps", optim__learning_rate=3e-3, data__mean=(0.1,),
         data__std=(2.0,),
