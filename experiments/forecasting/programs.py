@@ -158,9 +158,13 @@ def _compile_evaluation(experiment: Experiment, batch_size: int) -> Program:
 
 def _compile_initialisation(experiment: Experiment) -> Program:
     root_key = _describe(experiment, experiment.root_key)
-    return _timed(
-        experiment, lambda: experiment.init_state.func.lower(root_key).compile()
-    )
+    init_state = experiment.init_state.func.__wrapped__
+
+    def compile_():
+        with backend.drawing_by_kernel():
+            return init_state.lower(root_key).compile()
+
+    return _timed(experiment, compile_)
 
 
 @contextlib.contextmanager

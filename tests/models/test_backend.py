@@ -111,3 +111,18 @@ def test_options_for_convolutions_are_this_machines(monkeypatch):
     with backend.computing_for("gpu"):
         # An option of the CPU's compiler would be refused.
         assert backend.jit(lambda x: 2 * x)(1) == 2
+
+
+@pytest.mark.parametrize("other", ["cpu", "gpu"])
+def test_an_initialisation_for_a_gpu_draws_by_a_kernel(other):
+    def lower():
+        draw = jax.jit(lambda key: jax.random.normal(key, (4,)))
+        traced = draw.trace(jax.random.key(0))
+        return traced.lower(lowering_platforms=("cuda",)).as_text()
+
+    written_out = lower()
+    with backend.computing_for(other), backend.drawing_by_kernel():
+        inside = lower()
+    assert ("threefry2x32_ffi" in inside) == (other == "gpu")
+    assert "threefry2x32_ffi" not in written_out
+    assert lower() == written_out

@@ -160,6 +160,23 @@ def unrolls_loops() -> bool:
     return platform() == "cpu"
 
 
+@contextlib.contextmanager
+def drawing_by_kernel() -> Iterator[None]:
+    """A context in which random bits on a GPU are drawn by a kernel made for it.
+
+    It is for the initialisation, which draws many arrays once. Written out for each of
+    them, threefry is nearly all of that program: it takes ten times as long to compile
+    (docs/forecast.md). The bits are the same. Other platforms have no such kernel.
+    """
+    name = "jax_threefry_gpu_kernel_lowering"
+    before = getattr(jax.config, name)
+    jax.config.update(name, platform() == "gpu")
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
 def jit(function: Callable, **options: Any) -> Any:
     """`jax.jit` with the compiler options that suit a whole model on this machine."""
     own = compiler_options() if platform() == "cpu" else {}

@@ -233,4 +233,5 @@ def _place_state(
     if split:
         shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
     # The key is an argument: one compilation serves all seeds.
-    return functools.partial(jax.jit(init_state, out_shardings=shardings), root_key)
+    compiled = jax.jit(init_state, out_shardings=shardings)
+    return functools.partial(backend.drawing_by_kernel()(compiled), root_key)
