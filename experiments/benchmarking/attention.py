@@ -147,7 +147,7 @@ def _measure_layer(
         )
         try:
             if implementation == "cudnn" and not _has_cudnn(tokens):
-                raise ValueError("cuDNN's needs a GPU and numbers of 16 bits")
+                raise ValueError("it needs a GPU, 16 bits and an even number of tokens")
             run = make_run(chosen, tokens)
             run()
             errors = relative_errors(chosen, tokens[:32])
@@ -178,4 +178,5 @@ def _measure_layer(
 
 def _has_cudnn(tokens: jax.Array) -> bool:
     """Whether `SelfAttention` computes "cudnn" on this machine, and not "plain"."""
-    return backend.attention_implementation("cudnn", tokens.dtype) == "cudnn"
+    chosen = backend.attention_implementation("cudnn", tokens.dtype, tokens.shape[1])
+    return chosen == "cudnn"
