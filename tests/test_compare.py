@@ -1,6 +1,7 @@
 """The compare command on two runs."""
 
 import csv
+import shutil
 
 import pytest
 
@@ -79,3 +80,12 @@ def test_mistakes_on_the_command_line(two_runs, tmp_path):
         compare.write_comparison(
             [make_entry("a"), make_entry("b")], tmp_path / "file" / "out"
         )
+
+
+def test_every_folder_is_looked_at_before_a_run_is_loaded(tiny_run, tmp_path):
+    unloadable = tmp_path / "unloadable"
+    unloadable.mkdir()
+    shutil.copy(tiny_run[0] / "config.json", unloadable)
+    arguments = [str(unloadable), str(tmp_path / "none"), f"--out={tmp_path}"]
+    with pytest.raises(UserError, match="none is no run folder"):
+        main(arguments)

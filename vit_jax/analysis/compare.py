@@ -15,6 +15,7 @@ from vit_jax.analysis.tables import write_csv
 from vit_jax.errors import UserError
 from vit_jax.figures import style
 from vit_jax.files import make_folder, write_file
+from vit_jax.runs.folder import RunFolder
 
 
 def compare(
@@ -35,9 +36,13 @@ def compare(
     Raises:
       UserError: fewer than two runs, or one given twice; and as `write_comparison`.
     """
+    names = name_runs(workdirs)
+    # A folder that is none is reported before the others are scored.
+    for workdir in workdirs:
+        RunFolder(workdir).read("config")
     entries = [
         load_entry(workdir, name, moved, goal=goal)
-        for workdir, name in zip(workdirs, name_runs(workdirs), strict=True)
+        for workdir, name in zip(workdirs, names, strict=True)
     ]
     return write_comparison(entries, out)
 
