@@ -2,22 +2,23 @@
 
 import pytest
 
-from vit_jax import data
-from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.training import resolve
 from vit_jax.training.experiment import make_experiment
 
 
-@pytest.fixture(scope="module")
-def splits(tiny_config):
-    return data.load(tiny_config().data)
-
-
-def test_batches_are_checked_against_devices_and_microbatches(tiny_config, splits):
-    with pytest.raises(UserError, match=r"batch_size is 16.*24"):
-        make_experiment(tiny_config(num_devices=3, optim__num_microbatches=8), splits)
+@pytest.mark.parametrize(
+    "batch_size, devices, parts, words",
+    [(16, 3, 8, "16.* of 24 .*use 24"), (100, 8, 1, "100.* of 8 .*use 96 or 104")],
+)
+def test_batches_are_checked_against_devices_and_microbatches(
+    tiny_config, splits, batch_size, devices, parts, words
+):
+    config = tiny_config(batch_size=batch_size, num_devices=devices)
+    config.optim.num_microbatches = parts
+    with pytest.raises(UserError, match=f"config.batch_size is {words}"):
+        make_experiment(config, splits)
 
 
 def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
@@ -35,11 +36,6 @@ def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
     resnet = dict.fromkeys(("patch_size", "depth", "num_heads"), None)
     resnet = {f"model__{key}": value for key, value in resnet.items()}
     assert microbatches(batch_size=32, model__name="resnet18", **resnet) == 1
-
-
-def test_a_model_of_the_list_has_its_values_in_place_of_none():
-    lines = resolve.describe_settings(load_config_file("vit_cifar")).splitlines()
-    assert "model.norm_eps = 1e-06  (default None)" in lines
 
 
 def test_what_is_filled_in_is_explicit_and_stays(tiny_config, splits):

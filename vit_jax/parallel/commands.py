@@ -51,23 +51,6 @@ def make_parser(
     )
 
 
-def add_process_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of a run with several processes, which `distributed` reads."""
-    group = parser.add_argument_group("several processes")
-    group.add_argument("--coordinator_address", metavar="HOST:PORT", help="see above")
-    group.add_argument("--num_processes", metavar="N", help="see above")
-    group.add_argument("--process_id", metavar="I", help="see above, from 0")
-    group.add_argument(
-        "--distributed", action="store_true", help="ask the cluster for these three"
-    )
-    group.add_argument(
-        "--startup_timeout_seconds",
-        metavar="N",
-        default="300",
-        help="limit for the wait until all processes have started (%(default)s)",
-    )
-
-
 def announce(runs: str | Sequence[str]) -> None:
     """Says which runs are loaded, before JAX is: that takes seconds."""
     names = runs if isinstance(runs, str) else ", ".join(runs)

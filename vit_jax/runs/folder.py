@@ -32,13 +32,13 @@ from vit_jax.config import flatten, read_saved_config, set_value
 from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError
 from vit_jax.files import (
+    as_json,
     make_folder,
     read_json,
     refuse_links,
     user_path,
     write_json,
 )
-from vit_jax.files.hashed_json import as_json
 from vit_jax.parallel import processes
 from vit_jax.runs.environment import describe_environment
 from vit_jax.runs.lock import lock

@@ -40,6 +40,23 @@ def build_model(
     )
 
 
+def normalize(
+    images: UInt8[Array, "*b h w c"], config_data: ConfigDict
+) -> Float[Array, "*b rows columns c"]:
+    """The model's input: (images / 255 - mean) / std, resized where a size is set."""
+    mean, std = config_data.mean, config_data.std
+    normalized = augment.normalize(images, mean=mean, std=std)
+    return augment.resize(normalized, config_data.resize)
+
+
+def model_features(
+    model: nn.Module, variables: Any, inputs: Float[Array, "b rows columns c"]
+) -> Float[Array, "b features"] | None:
+    """What the classifier sees; None if the model does not store it."""
+    _, state = model.apply(variables, inputs, train=False, mutable=["intermediates"])
+    return state.get("intermediates", {}).get("features", (None,))[0]
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Run:
     """A trained model with everything needed to use it.
@@ -77,8 +94,7 @@ class Run:
     def normalize(
         self, images: Shaped[Array | np.ndarray, "*b h w c"]
     ) -> Float[Array, "*b rows columns c"]:
-        """The model's input: (images / 255 - mean) / std with the run's statistics,
-        resized where config.data.resize is set.
+        """`normalize` with the run's statistics and size.
 
         Raises:
           UserError: the images are not uint8, 0 to 255; `as_images` converts them.
@@ -89,18 +105,10 @@ class Run:
                 f"Images to normalise must be uint8 from 0 to 255, but are "
                 f"{images.dtype}; run.as_images(images) converts them."
             )
-        config_data = self.config.data
-        normalized = augment.normalize(
-            images, mean=config_data.mean, std=config_data.std
-        )
-        return augment.resize(normalized, config_data.resize)
+        return normalize(images, self.config.data)
 
     def check_classifier(self) -> None:
-        """Checks that the model has classes.
-
-        Raises:
-          UserError: it has learned to reconstruct images.
-        """
+        """Raises UserError if the model has learned to reconstruct images."""
         if self.config.objective != "classification":
             raise UserError(
                 f"{self.workdir} holds a run of masked autoencoding, which classifies "
@@ -122,16 +130,11 @@ class Run:
 
     @functools.cached_property
     def _features(self):
-        def features(variables, images):
-            _, state = self.model.apply(
-                variables,
-                self.normalize(images),
-                train=False,
-                mutable=["intermediates"],
+        return backend.jit(
+            lambda variables, images: model_features(
+                self.model, variables, self.normalize(images)
             )
-            return state.get("intermediates", {}).get("features", (None,))[0]
-
-        return backend.jit(features)
+        )
 
     def _in_batches(self, function: Callable, images: Any) -> np.ndarray:
         images = self.as_images(images)
@@ -153,7 +156,6 @@ class Run:
         Args:
           images: uint8 [n, height, width, channels], 0 to 255, or what
             `model_input.as_images` makes of others.
-          calibrated: whether to divide the logits by the temperature.
 
         Raises:
           UserError: the images have another shape than those the model was trained on,

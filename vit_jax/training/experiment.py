@@ -23,7 +23,7 @@ from vit_jax.training import masked, optim, resolve, scoring, steps, train_state
 from vit_jax.training.memory import eval_batch_size, require_memory_to_train
 from vit_jax.training.objectives import make_objective
 from vit_jax.training.plan import Plan, make_plan
-from vit_jax.training.teacher import load_teacher, pin_teacher, place_teacher
+from vit_jax.training.teacher import load_teacher, pin_teacher
 from vit_jax.training.train_state import TrainState
 
 
@@ -151,11 +151,25 @@ def make_experiment(
         objective=make_objective(config, model, teacher, class_weights),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
-        augment=_make_augment(config, plan, len(train.class_names)),
+        augment=augment.make_augment(
+            config.augment,
+            mean=config.data.mean,
+            std=config.data.std,
+            num_classes=len(train.class_names),
+            mix_until_step=plan.first_step + plan.mix_until,
+            side=config.data.resize,
+        ),
         trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
         unroll=backend.unrolls_loops(),
+    )
+    shardings = whole = meshes.replicated(mesh)
+    if config.shard_params:
+        shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
+    # The key is an argument: one compilation serves all seeds.
+    init_on_mesh = backend.drawing_by_kernel()(
+        jax.jit(init_state, out_shardings=shardings)
     )
     how_scored = masked if config.objective == "masked_autoencoding" else scoring
     return Experiment(
@@ -169,9 +183,9 @@ def make_experiment(
         trained=trained,
         num_microbatches=num_microbatches,
         root_key=root_key,
-        init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
+        init_state=functools.partial(init_on_mesh, root_key),
         teacher_run=teacher,
-        teacher=place_teacher(teacher, mesh),
+        teacher=None if teacher is None else meshes.put(teacher.variables, whole),
         train_step=train_step,
         scoring=how_scored,
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
@@ -207,31 +221,3 @@ def next_stage(experiment: Experiment, first_step: int) -> Experiment:
     )
     # The evaluation is the same in every stage, and compiled already.
     return dataclasses.replace(built, eval_step=experiment.eval_step)
-
-
-def _make_augment(config: ConfigDict, plan: Plan, num_classes: int) -> Callable:
-    """`augment.make_augment` of a resolved config."""
-    return augment.make_augment(
-        config.augment,
-        mean=config.data.mean,
-        std=config.data.std,
-        num_classes=num_classes,
-        mix_until_step=plan.first_step + plan.mix_until,
-        side=config.data.resize,
-    )
-
-
-def _place_state(
-    init_state: Callable, root_key: Array, mesh: Mesh, *, split: bool
-) -> Callable[[], TrainState]:
-    """`init_state` of `root_key`, which creates its arrays on the mesh.
-
-    Args:
-      split: divides large arrays over the devices, see `meshes.split_state`.
-    """
-    shardings = meshes.replicated(mesh)
-    if split:
-        shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
-    # The key is an argument: one compilation serves all seeds.
-    compiled = jax.jit(init_state, out_shardings=shardings)
-    return functools.partial(backend.drawing_by_kernel()(compiled), root_key)

@@ -1,14 +1,12 @@
 """Training metrics, from the device to a file and the screen."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
 
 from vit_jax.errors import UserError
-from vit_jax.parallel import processes
 from vit_jax.runs.folder import RunFolder
 from vit_jax.training.clock import TrainClock
 from vit_jax.training.progress import Progress
@@ -34,12 +32,13 @@ class TrainLog:
         batch_size: int,
         steps_per_epoch: float,
         clock: TrainClock,
-        write_scalars: Callable[[int, dict[str, float]], None] | None,
+        tensorboard: Any = None,
     ):
+        """`tensorboard` is a `SummaryWriter`, or None."""
         self.clock = clock
         self._folder, self._progress = folder, progress
         self._batch_size, self._steps_per_epoch = batch_size, steps_per_epoch
-        self._write_scalars = write_scalars
+        self._tensorboard = tensorboard
         self._current: list[tuple[int, Any]] = []
         self._previous: list[tuple[int, Any]] = []
         clock.resume()
@@ -77,14 +76,11 @@ class TrainLog:
         step = record["step"]
         record = {**record, "epoch": round(step / self._steps_per_epoch, 4)}
         self._folder.append_metrics(record)
-        if self._write_scalars is not None:
-            split = record["split"]
-            scalars = {
-                f"{split}/{name}": value
-                for name, value in record.items()
-                if name not in ("step", "split")
-            }
-            self._write_scalars(step, scalars)
+        if self._tensorboard is not None:
+            for name, value in record.items():
+                if name not in ("step", "split"):
+                    tag = f"{record['split']}/{name}"
+                    self._tensorboard.add_scalar(tag, value, step)
 
     def _write_previous(self) -> None:
         interval, self._previous = self._previous, []
@@ -116,27 +112,3 @@ class TrainLog:
                 "config.optim.clip_norm=1 or config.model.dtype=float32. The "
                 "checkpoints before it are untouched."
             )
-
-
-def require_tensorboard() -> None:
-    """Raises ModuleNotFoundError where `tensorboard_writer` would."""
-    import tensorboardX  # noqa: F401
-
-
-def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | None:
-    """A function (step, scalars) that writes TensorBoard files under `path`.
-
-    Returns None on all processes except process 0.
-    """
-    if not processes.is_primary():
-        return None
-    # Imported late: it imports PyTorch where that is installed, which takes seconds.
-    from tensorboardX import SummaryWriter
-
-    writer = SummaryWriter(path, flush_secs=1)
-
-    def write_scalars(step: int, scalars: dict[str, float]) -> None:
-        for name, value in scalars.items():
-            writer.add_scalar(name, value, step)
-
-    return write_scalars

@@ -19,10 +19,10 @@ from ml_collections import ConfigDict
 from vit_jax import data
 from vit_jax.config import flatten
 from vit_jax.errors import UserError
-from vit_jax.models import MaskedAutoencoder, backend, mae
-from vit_jax.parallel import mesh as meshes
+from vit_jax.models import MaskedAutoencoder, mae
 from vit_jax.parallel import processes
 from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.run import normalize
 from vit_jax.training import scoring
 from vit_jax.training.objectives import reconstruction_losses
 
@@ -61,19 +61,15 @@ def check_settings(config: ConfigDict) -> None:
 def make_eval_step(
     config_data: ConfigDict, model: MaskedAutoencoder, mesh: Mesh
 ) -> Callable[[Any, Any], Any]:
-    """(variables, images uint8 [b, h, w, c]) -> the loss of each image, compiled on
-    first use; shardings are those of `scoring.make_eval_step`."""
+    """(variables, images uint8 [b, h, w, c]) -> the loss of each image; see
+    `scoring.jit_on`."""
 
     def losses(variables, images):
         images, visible = _prepare(images, config_data, model)
         predicted = model.apply(variables, images, visible, train=False)
         return reconstruction_losses(predicted, images, visible, model.patch_size)
 
-    return backend.jit(
-        losses,
-        in_shardings=(None, meshes.split_batch(mesh)),
-        out_shardings=meshes.replicated(mesh),
-    )
+    return scoring.jit_on(mesh, losses)
 
 
 def brief_scores(
@@ -91,21 +87,9 @@ def describe_scores(
 
 
 def save_reconstructions(folder: RunFolder, experiment: Any, variables: Any) -> None:
-    """Draws the first test images, what is visible of them, and what is predicted.
-
-    Args:
-      folder: of the run; the figure goes to figures/reconstructions.png.
-      experiment: an `experiment.Experiment`, which this module cannot import.
-      variables: of its model.
-    """
+    """Draws `reconstruct` of the first test images as figures/reconstructions.png."""
     images = experiment.splits["test"].images[:_NUM_DRAWN]
-    drawn = reconstruct(
-        variables,
-        images,
-        config_data=experiment.config.data,
-        model=experiment.model,
-        mesh=experiment.mesh,
-    )
+    drawn = reconstruct(experiment, variables, images)
     if processes.is_primary():
         # Imported late, because Matplotlib takes a second to load.
         from vit_jax.figures import images as figures
@@ -117,18 +101,18 @@ def save_reconstructions(folder: RunFolder, experiment: Any, variables: Any) -> 
 
 
 def reconstruct(
-    variables: Any,
-    images: UInt8[np.ndarray, "n h w c"],
-    *,
-    config_data: ConfigDict,
-    model: MaskedAutoencoder,
-    mesh: Mesh,
+    experiment: Any, variables: Any, images: UInt8[np.ndarray, "n h w c"]
 ) -> UInt8[np.ndarray, "n 3 rows columns c"]:
     """Each image as it is, with its hidden patches grey, and with predictions there.
 
     A prediction is of a normalised patch; it is shown with the mean and the standard
     deviation of the true one, as He et al. do. Grey is the mean of all images.
+
+    Args:
+      experiment: an `experiment.Experiment`, which this module cannot import.
+      variables: of its model.
     """
+    config_data, model = experiment.config.data, experiment.model
     to_pixels = functools.partial(_to_pixels, config_data=config_data)
 
     def draw(variables, images):
@@ -142,15 +126,11 @@ def reconstruct(
         masked = mae.hide_patches(images, hidden, model.patch_size)
         return jnp.stack([to_pixels(x) for x in (images, masked, filled)], axis=1)
 
-    step = backend.jit(
-        draw,
-        in_shardings=(None, meshes.split_batch(mesh)),
-        out_shardings=meshes.replicated(mesh),
-    )
+    mesh = experiment.mesh
     return scoring.score_split(
         variables,
         images,
-        eval_step=step,
+        eval_step=scoring.jit_on(mesh, draw),
         batch_size=math.ceil(len(images) / mesh.size) * mesh.size,
         mesh=mesh,
     )
@@ -165,7 +145,7 @@ def _prepare(
     """
     numbers = images.sum(axis=(1, 2, 3), dtype=jnp.uint32)
     keys = jax.vmap(functools.partial(jax.random.fold_in, jax.random.key(0)))(numbers)
-    images = scoring.normalize(images, config_data)
+    images = normalize(images, config_data)
     return images, model.draw_visible(keys, images.shape[1:])
 
 

@@ -121,7 +121,7 @@ def distillation(
         mutable=["batch_stats", "heads"],
     )
     heads = updates.get("heads", {"class": [logits], "distillation": [logits]})
-    theirs = teacher_logits(teacher, images)
+    theirs = jax.lax.stop_gradient(teacher_logits(teacher, images))
     _, metrics = cross_entropy(logits, targets, label_smoothing)
     from_targets, _ = cross_entropy(
         heads["class"][0], targets, label_smoothing, class_weights

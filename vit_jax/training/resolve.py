@@ -15,7 +15,6 @@ from vit_jax import data, models
 from vit_jax.config import describe_fields, set_value
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
-from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import masked, trainable
 
@@ -114,7 +113,14 @@ def check_settings(
       UserError: in a sentence.
     """
     num_parts = mesh.size * config.optim.num_microbatches
-    meshes.check_batch_size(config.batch_size, num_parts)
+    if config.batch_size % num_parts:
+        below = config.batch_size // num_parts * num_parts
+        near = [str(size) for size in (below, below + num_parts) if size]
+        raise UserError(
+            f"config.batch_size is {config.batch_size}, but must be a multiple of "
+            f"{num_parts} (devices of all processes times microbatches); use "
+            f"{' or '.join(near)}."
+        )
     _check_selection(config, splits)
     if config.objective == "masked_autoencoding":
         masked.check_settings(config)

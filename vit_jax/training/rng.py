@@ -22,13 +22,3 @@ def key_for(
     """
     named = jax.random.fold_in(root, jnp.uint32(zlib.crc32(name.encode())))
     return jax.random.fold_in(named, step)
-
-
-def microbatch_key(
-    root: Key[Array, ""],
-    name: str,
-    step: int | Int[Array, ""],
-    index: int | Int[Array, ""],
-) -> Key[Array, ""]:
-    """`key_for` one microbatch of a step, which is numbered from 0."""
-    return jax.random.fold_in(key_for(root, name, step), index)

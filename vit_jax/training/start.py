@@ -1,6 +1,7 @@
 """The state in which a run, or the next stage of a run, starts."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,37 +23,8 @@ from vit_jax.training.teacher import show_classes
 from vit_jax.training.train_state import TrainState
 
 
-def first_state(
-    experiment: Experiment, variables: dict[str, Any] | None = None
-) -> TrainState:
-    """The state before the first step of a run.
-
-    Args:
-      variables: what to start from in place of the initial values, as
-        `pretrained_variables` gives them.
-    """
-    state = experiment.init_state()
-    if variables is None:
-        return state
-    return _with_variables(state, variables)
-
-
-def next_state(experiment: Experiment, state: TrainState) -> TrainState:
-    """The state before a stage's first step, from the last state of the one before.
-
-    The optimizer starts anew. Parameters, statistics and averages go on.
-    """
-    new = experiment.init_state()
-    return dataclasses.replace(
-        new,
-        step=state.step,
-        params=state.params,
-        batch_stats=state.batch_stats,
-        ema=state.ema,
-    )
-
-
-def _with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
+def with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
+    """A first state with what `pretrained_variables` gives for its initial values."""
 
     def place(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), new, old)
@@ -104,8 +76,7 @@ def pretrained_variables(
 class FirstWeights:
     """What `config.pretrained` describes, read before the run's folder is made.
 
-    A mistake in it then leaves no folder behind, and nothing has been compiled. A run
-    that resumes does not need its weights any more.
+    A mistake in it then leaves no folder behind, and nothing has been compiled.
     """
 
     def __init__(self, folder: RunFolder):
@@ -114,11 +85,6 @@ class FirstWeights:
         )
         self._folder = folder
         self._found: tuple[dict[str, Any], Report] | None = None
-
-    def check(self, experiment: Experiment) -> None:
-        """Reads the weights of a fresh run; raises as `pretrained_variables` does."""
-        if self._is_fresh and experiment.config.pretrained.path:
-            self.read(experiment)
 
     def fill(self, config: ConfigDict, experiment: Experiment) -> ConfigDict:
         """The experiment's config with what the weights' origin has and `config` lacks.
@@ -135,13 +101,11 @@ class FirstWeights:
         filled = experiment.config.copy_and_resolve_references()
         if not config.pretrained.path:
             return filled
-        if self._is_fresh:
-            origin = self.read(experiment)[1].settings
+        if found := self.read(experiment):
+            origin = found[1].settings
         else:
-            saved = processes.broadcast_from_primary(
-                lambda: self._folder.read("config")
-            )
-            origin = saved["model"]
+            read = functools.partial(self._folder.read, "config")
+            origin = processes.broadcast_from_primary(read)["model"]
         names = [
             name
             for name in ("norm_eps", "activation")
@@ -151,16 +115,17 @@ class FirstWeights:
         ]
         for name in names:
             set_value(filled, f"model.{name}", origin[name])
-        if self._found is not None:
-            params, report = self._found
-            differences = {
-                k: v for k, v in report.differences.items() if k not in names
-            }
-            self._found = params, dataclasses.replace(report, differences=differences)
+            if found:
+                found[1].differences.pop(name, None)
         return filled
 
-    def read(self, experiment: Experiment) -> tuple[dict[str, Any], Report]:
-        """`pretrained_variables`, once; the length of the run makes no difference."""
+    def read(self, experiment: Experiment) -> tuple[dict[str, Any], Report] | None:
+        """`pretrained_variables`, once; the length of the run makes no difference.
+
+        None where there are none, or where the run resumes and needs them no more.
+        """
+        if not (self._is_fresh and experiment.config.pretrained.path):
+            return None
         if self._found is None:
             # Not in `run_on_all`: the processes open a run's checkpoints together.
             own = load_own_run(experiment.config.pretrained.path)

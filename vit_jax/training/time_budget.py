@@ -41,7 +41,7 @@ def set_num_steps(
     folder: RunFolder,
     resume_with_changes: bool,
     teacher: Run | None = None,
-    check: Callable[[Experiment], None] = lambda experiment: None,
+    check: Callable[[Experiment], object] = lambda experiment: None,
 ) -> ConfigDict:
     """The config with the number of steps that its time budget has room for.
 

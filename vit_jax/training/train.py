@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -25,16 +26,11 @@ from vit_jax.training.experiment import (
     next_stage,
 )
 from vit_jax.training.history import History
-from vit_jax.training.logs import require_tensorboard
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say, waiting
 from vit_jax.training.results import score_best
-from vit_jax.training.start import (
-    FirstWeights,
-    first_state,
-    next_state,
-)
+from vit_jax.training.start import FirstWeights, with_variables
 from vit_jax.training.summary import describe_stage, summarize
 from vit_jax.training.teacher import load_teacher
 from vit_jax.training.train_state import TrainState
@@ -78,10 +74,10 @@ def train_and_evaluate(
     # Processes with other settings would wait for each other in what follows.
     folder.require_same_start(config, dataset, resume_with_changes)
     if config.tensorboard:
-        processes.run_on_all(require_tensorboard)
+        processes.run_on_all(lambda: importlib.import_module("tensorboardX"))
     teacher, weights = load_teacher(config.distill), FirstWeights(folder)
     config = time_budget.set_num_steps(
-        config, splits, folder, resume_with_changes, teacher, weights.check
+        config, splits, folder, resume_with_changes, teacher, weights.read
     )
     experiment = processes.run_on_all(lambda: _make_first(config, splits, teacher))
     filled = weights.fill(config, experiment)
@@ -143,7 +139,9 @@ def _train_and_evaluate(
                     break
                 experiment = next_stage(experiment, first_step=int(state.step))
                 history.stage_starts.append(int(state.step))
-                state = next_state(experiment, state)
+                # Parameters, statistics and averages go on; the optimizer starts anew.
+                new = experiment.init_state()
+                state = dataclasses.replace(state, opt_state=new.opt_state)
                 say(describe_stage(experiment))
             results = score_best(experiment, checkpoints, state, history)
             if experiment.scoring is masked:
@@ -192,12 +190,13 @@ def _restore_or_init(
         state, _ = checkpoints.restore("latest", experiment.init_state())
         say(f"resuming from step {int(state.step)}")
         return experiment, state, history
-    variables = None
+    state = experiment.init_state()
     if experiment.config.pretrained.path:
         variables, report = weights.read(experiment)
         folder.write("pretrained", dataclasses.asdict(report))
         say(str(report))
-    return experiment, first_state(experiment, variables), History()
+        state = with_variables(state, variables)
+    return experiment, state, History()
 
 
 def _train_stage(
