@@ -37,11 +37,7 @@ def cache_folder() -> pathlib.Path:
 
 
 def user_path(path: str | os.PathLike) -> pathlib.Path:
-    """The path, with ~ and ~NAME as home folders.
-
-    Raises:
-      UserError: there is no such home folder.
-    """
+    """The path, with ~ and ~NAME as home folders; raises UserError if NAME has none."""
     try:
         return pathlib.Path(path).expanduser()
     except RuntimeError:
@@ -52,11 +48,8 @@ def user_path(path: str | os.PathLike) -> pathlib.Path:
 
 
 def make_folder(folder: pathlib.Path, option: str) -> None:
-    """Creates a folder and checks that it can be written to.
-
-    Raises:
-      UserError: it cannot; `option` is the flag that names it, such as "--out".
-    """
+    """Creates a folder, or raises UserError if it cannot be written to; `option` is the
+    flag that names it, such as "--out"."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -164,11 +157,7 @@ def read_file(path: pathlib.Path, max_bytes: int) -> bytes:
 
 @contextlib.contextmanager
 def report_failure(path: pathlib.Path) -> Iterator[None]:
-    """A context that turns errors of writing `path` into one sentence.
-
-    Raises:
-      UserError: there was an OSError.
-    """
+    """A context that turns an OSError of writing `path` into a UserError."""
     try:
         yield
     except OSError as error:

@@ -7,10 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.data import Dataset
 from vit_jax.models import ResNet, ViT, init_variables
 from vit_jax.training import objectives
-from vit_jax.training.experiment import make_experiment
 
 SHAPE = (8, 8, 3)
 RNG = np.random.default_rng(0)
@@ -171,31 +169,3 @@ def test_class_weights_by_hand():
     )
     assert weighted == pytest.approx(np.mean(np.multiply(each, [0.75, 0.75, 1.5])))
     assert same["accuracy"] == metrics["accuracy"]
-
-
-@pytest.mark.slow
-def test_balanced_classes_pull_equally(tiny_config):
-    """Of 3 to 1 images, the gradient of a head that knows nothing favours no class."""
-    labels = np.array([0, 0, 0, 1] * 8, np.int32)
-    images = np.random.default_rng(0).integers(256, size=(32, 8, 8, 1), dtype=np.uint8)
-    data = Dataset(images, labels, ("many", "few"))
-
-    def bias_gradient(class_weights):
-        config = tiny_config(
-            optim__class_weights=class_weights,
-            data__validation=0,
-            data__select_on="nothing",
-            batch_size=32,
-        )
-        experiment = make_experiment(config, {"train": data, "test": data})
-        keywords = experiment.train_step.keywords["objective"].keywords
-        return jax.grad(
-            lambda bias: objectives.cross_entropy(
-                jnp.zeros((32, 2)) + bias[None],
-                jax.nn.one_hot(labels, 2),
-                class_weights=keywords["class_weights"],
-            )[0]
-        )(jnp.zeros(2))
-
-    np.testing.assert_allclose(bias_gradient("none"), [-0.25, 0.25], atol=1e-6)
-    np.testing.assert_allclose(bias_gradient("balanced"), 0, atol=1e-6)

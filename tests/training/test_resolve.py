@@ -1,7 +1,9 @@
 """What the machine and the data decide where a config leaves it open."""
 
+import numpy as np
 import pytest
 
+from vit_jax.data import Dataset
 from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.training import resolve
@@ -45,3 +47,14 @@ def test_what_is_filled_in_is_explicit_and_stays(tiny_config, splits):
     assert resolved.data.name == "digits" and len(resolved.data.mean) == 1
     again = resolve.resolve_config(resolved, splits["train"])
     assert again.to_json() == resolved.to_json()
+
+
+def test_balanced_classes_count_as_if_they_had_equally_many_images(tiny_config):
+    labels = np.array([0, 0, 0, 1], np.int32)
+    train = Dataset(np.zeros((4, 8, 8, 1), np.uint8), labels, ("many", "few"))
+    config = tiny_config(
+        data__validation=0, data__select_on="nothing", optim__class_weights="balanced"
+    )
+    built = make_experiment(config, {"train": train, "test": train})
+    objective = built.train_step.keywords["objective"]
+    assert objective.keywords["class_weights"] == pytest.approx((2 / 3, 2))

@@ -36,10 +36,7 @@ def make_parser(
 ) -> argparse.ArgumentParser:
     """A parser whose --help shows a module's docstring as it is written.
 
-    Args:
-      name: the name of the module, as after `python -m`.
-      doc: the docstring of the module.
-      epilog: the last lines of --help.
+    `name` is that of the module, as after `python -m`, and `doc` its docstring.
     """
     script = os.path.basename(sys.argv[0])
     return argparse.ArgumentParser(

@@ -18,11 +18,7 @@ from vit_jax.files import (
 
 
 def append_record(file: pathlib.Path, record: dict[str, Any]) -> None:
-    """Adds a line.
-
-    Raises:
-      UserError: the disk is full, or the file cannot be written.
-    """
+    """Adds a line; raises UserError if the file cannot be written."""
     with report_failure(file), open_to_append(file) as opened:
         opened.write(_to_line(record).encode())
 

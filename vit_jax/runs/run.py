@@ -62,7 +62,6 @@ class Run:
     """A trained model with everything needed to use it.
 
     Attributes:
-      workdir: the run's folder.
       config: the complete settings.
       model: the linen module; `run.model.apply(run.variables, images, train=False)`
         takes normalised images.
@@ -177,11 +176,7 @@ class Run:
     def features(self, images: Any) -> Float[np.ndarray, "n features"]:
         """What the classifier sees: the pooled output of the last block or stage.
 
-        Args:
-          images: see `predict`.
-
-        Raises:
-          UserError: as `predict` does; or the model does not store its features.
+        It raises as `predict` does, and where the model does not store its features.
         """
         self.check_classifier()
         if not self.has_features:

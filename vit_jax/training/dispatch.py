@@ -36,7 +36,7 @@ class TrainProgram:
       compiled: for each number of steps the function of `compile_steps`.
       pipeline: gives each dispatch its batches.
       root_key: the run's random key, on all devices.
-      compile_seconds: wall-clock time of compiling.
+      compile_seconds: by the wall clock.
     """
 
     dispatches: list[tuple[int, int]]
@@ -49,14 +49,8 @@ class TrainProgram:
 def compile_training(
     experiment: Experiment, state: TrainState, num_dispatches: int | None = None
 ) -> TrainProgram:
-    """Plans the dispatches from `state` to the end and compiles them.
-
-    Args:
-      num_dispatches: only so many of them; None: all.
-
-    Raises:
-      UserError: the step does not fit into the device's memory.
-    """
+    """Plans the dispatches from `state` to the end, or only the first `num_dispatches`,
+    and compiles them; raises as `compile_steps` does."""
     config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
     pipeline = InputPipeline(experiment.splits["train"], config, mesh)
     most = steps_per_dispatch(config, plan, pipeline)
@@ -180,8 +174,7 @@ def compile_steps(
 def _require_memory(compiled: Any, experiment: Experiment, batch_bytes: int) -> None:
     """Refuses a step that needs more memory than is free; XLA would only abort.
 
-    Args:
-      batch_bytes: size of one dispatch's batches, over all devices.
+    `batch_bytes` is the size of one dispatch's batches, over all devices.
     """
     sizes, free = compiled.memory_analysis(), meshes.free_bytes(experiment.mesh)
     if sizes is None or free is None:
@@ -217,11 +210,7 @@ def _out_of_memory(experiment: Experiment, needed: int, free: int) -> UserError:
 
 @contextlib.contextmanager
 def explain_out_of_memory(config: ConfigDict) -> Iterator[None]:
-    """A context that turns JAX's report of exhausted memory into one sentence.
-
-    Raises:
-      UserError: the device's memory was exhausted.
-    """
+    """A context that turns JAX's report of exhausted memory into a UserError."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

@@ -36,13 +36,12 @@ class Experiment:
       stage_config: the same with the settings of this stage, and without `stages`.
       stage: its number, from 0.
       splits: "train", "test" and, where asked for, "val" and "subset_test".
-      mesh: the devices.
       trained: names of the parameters that this stage trains; None: all.
       num_microbatches: number of parts in which a batch is computed.
       root_key: the run's only random key.
       init_state: () -> the state before the first step, on the mesh.
-      teacher_run: the run from whose model this one learns, or None.
-      teacher: its variables, on the mesh, or None.
+      teacher_run, teacher: the run from whose model this one learns, and its variables
+        on the mesh; or None.
       train_step: (state, batch, root_key, lr_scale, teacher) -> (state, metrics), not
         compiled; the batch is that of `steps.take_batch`.
       scoring: the module that says what `eval_step` gives and how it becomes scores:
@@ -68,6 +67,16 @@ class Experiment:
     scoring: types.ModuleType
     eval_step: Callable
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no other stage follows."""
+        return self.stage + 1 >= len(self.config.stages)
+
+    @property
+    def eval_batch_size(self) -> int:
+        """The setting, at most the largest split, as a multiple of the devices."""
+        return eval_batch_size(self.config, self.splits, self.mesh.size)
+
     def evaluate(self, variables: Any) -> dict[str, float | None]:
         """{"accuracy", "loss"} on "val", the same on every process."""
         outputs, labels = self.score(variables, "val"), self.splits["val"].labels
@@ -82,7 +91,7 @@ class Experiment:
             variables,
             self.splits[split].images,
             eval_step=self.eval_step,
-            batch_size=eval_batch_size(self.config, self.splits, self.mesh.size),
+            batch_size=self.eval_batch_size,
             mesh=self.mesh,
         )
 
@@ -98,8 +107,7 @@ def make_experiment(
     """Builds model, optimizer, augmentation and steps; compiles nothing.
 
     Args:
-      stage: number of the stage to build.
-      first_step: number of steps done before it.
+      stage, first_step: number of the stage, and of the steps done before it.
       teacher: of `load_teacher`, which is called here where this is None; several
         processes have to call it first, all together.
       devices: to choose config.num_devices from; None: all that JAX has.
@@ -200,11 +208,11 @@ def compile_evaluation(experiment: Experiment, variables: Any) -> Experiment:
     """
     if not isinstance(experiment.eval_step, jax.stages.Wrapped):
         return experiment
-    config, splits, mesh = experiment.config, experiment.splits, experiment.mesh
+    image_shape = experiment.splits["test"].images.shape[1:]
     images = jax.ShapeDtypeStruct(
-        (eval_batch_size(config, splits, mesh.size), *splits["test"].images.shape[1:]),
+        (experiment.eval_batch_size, *image_shape),
         np.uint8,
-        sharding=meshes.split_batch(mesh),
+        sharding=meshes.split_batch(experiment.mesh),
     )
     compiled = experiment.eval_step.lower(variables, images).compile()
     return dataclasses.replace(experiment, eval_step=compiled)

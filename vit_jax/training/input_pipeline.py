@@ -94,13 +94,8 @@ class InputPipeline:
     def stream(
         self, dispatches: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, dict[str, jax.Array]]]:
-        """Yields (number of steps, batches on the devices) for each dispatch.
-
-        A thread gathers and copies batches in advance.
-
-        Args:
-          dispatches: (first step, number of steps) of each.
-        """
+        """Yields (number of steps, batches on the devices) for each dispatch, which is
+        (first step, number of steps). A thread gathers and copies them in advance."""
         sharding = meshes.split_batches(self._mesh)
 
         def load(dispatch):

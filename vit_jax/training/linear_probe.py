@@ -32,8 +32,7 @@ def solve_head(
     penalty is the one with the lowest validation loss. The other parameters do not
     change.
 
-    Returns:
-      The state, and how the head was found; see `fit_logistic`.
+    It also returns how the head was found; see `fit_logistic`.
     """
     splits = {
         name: (_features(experiment, state, split.images), split.labels)

@@ -1,15 +1,47 @@
-"""Training metrics, from the device to a file and the screen."""
+"""Training metrics, from the device to a file and the screen, and training time."""
 
 import math
+import time
 from typing import Any
 
 import jax
 import numpy as np
 
 from vit_jax.errors import UserError
+from vit_jax.models import backend
 from vit_jax.runs.folder import RunFolder
-from vit_jax.training.clock import TrainClock
 from vit_jax.training.progress import Progress
+
+
+class TrainClock:
+    """Counts training alone: compilation, evaluation and checkpoints stop it.
+
+    `cpu_seconds` is the processor time of all threads of this process, which other
+    programs change only by the caches that they share; 0 unless the device is a CPU.
+    """
+
+    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0):
+        self.seconds, self.cpu_seconds = seconds, cpu_seconds
+        self.resume()
+
+    def resume(self) -> None:
+        """Counts from now on, and nothing since the last `lap`."""
+        self._mark, self._cpu_mark = time.monotonic(), time.process_time()
+
+    def lap(self) -> float:
+        """Adds what has passed since the last call; returns the wall-clock seconds."""
+        seconds = time.monotonic() - self._mark
+        self.seconds += seconds
+        if backend.platform() == "cpu":
+            self.cpu_seconds += time.process_time() - self._cpu_mark
+        self.resume()
+        return seconds
+
+    def times(self) -> dict[str, float]:
+        """{"seconds"} and, where the device is a CPU, "cpu_seconds"."""
+        if backend.platform() != "cpu":
+            return {"seconds": self.seconds}
+        return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
 
 
 class TrainLog:
@@ -18,10 +50,7 @@ class TrainLog:
     Fetching a number waits until the device has computed it. So an interval is fetched
     only after one or two dispatches of the next interval have been launched, and the
     device is never idle. `clu.metric_writers` and `clu.periodic_actions` write at once
-    and need TensorFlow.
-
-    Attributes:
-      clock: runs while the train steps do.
+    and need TensorFlow. `clock` runs while the train steps do.
     """
 
     def __init__(

@@ -13,11 +13,10 @@ from vit_jax.parallel import processes
 from vit_jax.parallel.signals import Interrupted, StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
-from vit_jax.training.clock import TrainClock
 from vit_jax.training.dispatch import TrainProgram
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.history import History
-from vit_jax.training.logs import TrainLog
+from vit_jax.training.logs import TrainClock, TrainLog
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import Progress
 from vit_jax.training.train_state import TrainState
@@ -73,9 +72,7 @@ class Loop:
         with signals:
             self._run(signals, profiler)
         # What follows concerns a signal that came too late to stop the loop.
-        experiment = self._experiment
-        has_next = experiment.stage + 1 < len(experiment.config.stages)
-        if signals.received is not None and has_next:
+        if signals.received is not None and not self._experiment.is_last:
             raise Interrupted(self._step, signals.received)
         signals.deliver()
 

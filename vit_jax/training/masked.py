@@ -41,11 +41,7 @@ _NEEDED = {
 
 
 def check_settings(config: ConfigDict) -> None:
-    """Refuses what needs a classifier or its accuracy.
-
-    Raises:
-      UserError: such a setting is switched on.
-    """
+    """Raises UserError where what needs a classifier or its accuracy is switched on."""
     settings = dict(flatten(config))
     wrong = {key: x for key, x in _NEEDED.items() if settings[key] != x}
     if settings["optim.trainable"] == "head":
@@ -107,10 +103,7 @@ def reconstruct(
 
     A prediction is of a normalised patch; it is shown with the mean and the standard
     deviation of the true one, as He et al. do. Grey is the mean of all images.
-
-    Args:
-      experiment: an `experiment.Experiment`, which this module cannot import.
-      variables: of its model.
+    `experiment` is an `experiment.Experiment`, which this module cannot import.
     """
     config_data, model = experiment.config.data, experiment.model
     to_pixels = functools.partial(_to_pixels, config_data=config_data)

@@ -40,11 +40,8 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
 
 
 def describe_settings(config: ConfigDict) -> str:
-    """All settings of a config, for a person, with its model's values for None.
-
-    Raises:
-      UserError: the model or its settings are unknown.
-    """
+    """All settings of a config, for a person, with its model's values for None; raises
+    UserError where the model or its settings are unknown."""
     add_user_code(config.code)
     config = config.copy_and_resolve_references()
     config.model = models.model_settings(config.model)
@@ -107,11 +104,7 @@ def trained_names(
 def check_settings(
     config: ConfigDict, splits: dict[str, data.Dataset], mesh: Mesh
 ) -> None:
-    """Refuses settings of a stage that do not fit the devices, the data or each other.
-
-    Raises:
-      UserError: in a sentence.
-    """
+    """Refuses settings of a stage that do not fit devices, data or each other."""
     num_parts = mesh.size * config.optim.num_microbatches
     if config.batch_size % num_parts:
         below = config.batch_size // num_parts * num_parts

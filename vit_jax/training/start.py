@@ -17,10 +17,9 @@ from vit_jax.pretrained import Report, Weights, load_pretrained, weights_from_pa
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.runs.run import Run
-from vit_jax.training import rng
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.teacher import show_classes
-from vit_jax.training.train_state import TrainState
+from vit_jax.training.train_state import TrainState, key_for
 
 
 def with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
@@ -43,8 +42,7 @@ def pretrained_variables(
 ) -> tuple[dict[str, Any], Report]:
     """What `config.pretrained` describes: host arrays, and what became of each tensor.
 
-    Args:
-      own: `load_own_run` of its path.
+    `own` is `load_own_run` of its path.
 
     Raises:
       UserError: the weights cannot be read, or do not fit the model.
@@ -55,7 +53,7 @@ def pretrained_variables(
         _check_classes(own, train.class_names)
     shape = train.images.shape[1:]
     image_shape = augment.input_shape(shape, experiment.config.data.resize)
-    key = rng.key_for(experiment.root_key, "init", 0)
+    key = key_for(experiment.root_key, "init", 0)
     params, report = load_pretrained(
         asked.path if own is None else _weights_of(own),
         model,
@@ -89,14 +87,9 @@ class FirstWeights:
     def fill(self, config: ConfigDict, experiment: Experiment) -> ConfigDict:
         """The experiment's config with what the weights' origin has and `config` lacks.
 
-        LayerNorm's constant and the activation show in no tensor. Those that `config`
-        leaves open are the origin's, or those of the run that is resumed.
-
-        Args:
-          config: as its user gave it; None in it leaves a setting open.
-
-        Raises:
-          UserError: as `pretrained_variables` does.
+        LayerNorm's constant and the activation show in no tensor. Those that `config`,
+        as its user gave it, leaves open by None are the origin's, or those of the run
+        that is resumed. It raises as `pretrained_variables` does.
         """
         filled = experiment.config.copy_and_resolve_references()
         if not config.pretrained.path:

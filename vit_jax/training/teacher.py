@@ -51,10 +51,6 @@ def pin_teacher(config: ConfigDict, teacher: Run | None, train: Dataset) -> Conf
 
     A run that is resumed then refuses another teacher as it does any other setting.
 
-    Args:
-      config: with the settings that the data filled in.
-      train: the images and classes that the new model learns.
-
     Raises:
       UserError: the teacher has other classes or images, or is another checkpoint than
         `config.distill.sha256` names.

@@ -49,9 +49,6 @@ def set_num_steps(
     with the same budget in this folder. Without a budget the config is returned as is.
 
     Args:
-      splits: as `data.load` returns them.
-      folder: the run's.
-      teacher: the run that this one learns from.
       resume_with_changes: whether a run with another budget may go on with this one.
       check: called with an experiment of another length before anything is compiled.
 

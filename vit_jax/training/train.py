@@ -18,7 +18,6 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
 from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import dispatch, linear_probe, masked, scoring, time_budget
-from vit_jax.training.clock import TrainClock
 from vit_jax.training.experiment import (
     Experiment,
     compile_evaluation,
@@ -26,6 +25,7 @@ from vit_jax.training.experiment import (
     next_stage,
 )
 from vit_jax.training.history import History
+from vit_jax.training.logs import TrainClock
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say, waiting
@@ -135,7 +135,7 @@ def _train_and_evaluate(
                 if not is_finished(experiment, history, int(state.step)):
                     run = (experiment, folder, checkpoints, state, history)
                     state = _train_stage(*run, signals, profiler)
-                if _is_last(experiment):
+                if experiment.is_last:
                     break
                 experiment = next_stage(experiment, first_step=int(state.step))
                 history.stage_starts.append(int(state.step))
@@ -150,9 +150,11 @@ def _train_and_evaluate(
     if not processes.is_primary():
         return results
     # Imported late, because Matplotlib takes a second to load.
+    from vit_jax.figures import style
     from vit_jax.training import curves
 
-    curves.save_history(folder)
+    for name, figure in curves.draw_history(folder).items():
+        style.save(figure, folder.figures / f"{name}.png")
     return results
 
 
@@ -166,14 +168,10 @@ def _make_first(
     return experiment
 
 
-def _is_last(experiment: Experiment) -> bool:
-    return experiment.stage + 1 >= len(experiment.config.stages)
-
-
 def _is_done(experiment: Experiment, history: History, step: int) -> bool:
     if experiment.config.linear_probe:
         return history.train_seconds > 0
-    return _is_last(experiment) and is_finished(experiment, history, step)
+    return experiment.is_last and is_finished(experiment, history, step)
 
 
 def _restore_or_init(
