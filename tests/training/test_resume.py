@@ -160,20 +160,6 @@ def test_a_run_can_be_made_longer(tiny_config, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_early_stopping_ends_a_run_and_stays_ended(tiny_config, tmp_path):
-    config = tiny_config(
-        num_steps=30, eval_every="2 steps", early_stopping__patience=1,
-        early_stopping__after="5 steps", optim__learning_rate=0.0,
-    )  # fmt: skip
-    results = train_and_evaluate(config, tmp_path)
-    # Nothing is learned, so the second evaluation is no better than the first; the
-    # first evaluation that may end the run is the one at step 6.
-    assert results["num_steps"] == 6
-    assert int(newest(tmp_path).step) == 6
-    assert train_and_evaluate(config, tmp_path) == results
-
-
-@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_best(tiny_config, tmp_path):
     train_and_evaluate(tiny_config(optim__name="sgd", num_steps=2), tmp_path)
     best = load_run(tmp_path)

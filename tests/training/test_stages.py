@@ -139,12 +139,14 @@ def test_a_stage_may_end_early_and_the_next_begins(tiny_config, tmp_path):
     stages = [
         {"num_steps": 30, "optim.trainable": "head", "optim.learning_rate": 0.0,
          "early_stopping.patience": 1},
-        {"num_steps": 2},
+        {"num_steps": 30, "early_stopping.patience": 1, "optim.learning_rate": 0.0,
+         "early_stopping.after": "5 steps"},
     ]  # fmt: skip
     config = tiny_config(stages=stages, eval_every="2 steps")
     results = train_and_evaluate(config, tmp_path)
-    # Nothing is learned, so the second evaluation, at step 4, is no better.
-    assert [s["last_step"] for s in results["stages"]] == [4, 6]
+    # Nothing is learned, so the second evaluation of a stage is no better; in the
+    # second stage the one after 6 steps is the first that may end it.
+    assert [s["last_step"] for s in results["stages"]] == [4, 10]
     assert train_and_evaluate(config, tmp_path) == results
 
 

@@ -126,11 +126,10 @@ def _features(
         inputs = normalize(images, config.data)
         return model_features(experiment.model, variables, inputs)
 
-    batch_size = -(-config.eval_batch_size // mesh.size) * mesh.size
     return scoring.score_split(
         state.variables,
         images,
         eval_step=scoring.jit_on(mesh, step),
-        batch_size=batch_size,
+        batch_size=config.eval_batch_size,
         mesh=mesh,
     ).astype(np.float64)

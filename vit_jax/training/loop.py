@@ -91,14 +91,7 @@ class Loop:
                     log.drain()
                     self._progress.line(profiler.switch())
                     log.clock.resume()
-                self.state, metrics = program.compiled[size](
-                    self.state,
-                    program.pipeline.split,
-                    batches,
-                    program.root_key,
-                    lr_scale,
-                    experiment.teacher,
-                )
+                self.state, metrics = program.run(size, self.state, batches, lr_scale)
                 before, self._step = self._step, self._step + size
                 log.add(self._step, metrics)
                 done, before = self._step - plan.first_step, before - plan.first_step

@@ -5,7 +5,6 @@ with the same hidden patches in every evaluation.
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -124,7 +123,7 @@ def reconstruct(
         variables,
         images,
         eval_step=scoring.jit_on(mesh, draw),
-        batch_size=math.ceil(len(images) / mesh.size) * mesh.size,
+        batch_size=len(images),
         mesh=mesh,
     )
 

@@ -67,9 +67,10 @@ def score_split(
     """What `eval_step` gives for every image, in order: float32 logits, in general.
 
     The last batch is padded with copies of the first image, whose logits are removed:
-    each image counts exactly once, whatever the batch size.
+    each image counts exactly once, whatever the batch size, which is rounded up to a
+    multiple of the devices.
     """
-    logits = []
+    logits, batch_size = [], -(-batch_size // mesh.size) * mesh.size
     for indices, mask in batches.eval_batches(len(images), batch_size):
         batch = meshes.put(images[indices], meshes.split_batch(mesh))
         logits.append((eval_step(variables, batch), mask))

@@ -11,14 +11,13 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, models
 from vit_jax.config import set_value
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
 from vit_jax.pretrained import Report, Weights, load_pretrained, weights_from_params
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.runs.run import Run
 from vit_jax.training.experiment import Experiment
-from vit_jax.training.teacher import show_classes
 from vit_jax.training.train_state import TrainState, key_for
 
 
@@ -153,8 +152,8 @@ def _check_classes(own: Run, class_names: Sequence[str]) -> None:
     if own.class_names != tuple(class_names):
         raise UserError(
             f"The run {own.workdir} knows the classes "
-            f"{show_classes(own.class_names)}, but the data have "
-            f"{show_classes(class_names)}; a head that is kept must have the same "
+            f"{shorten(own.class_names, 10)}, but the data have "
+            f"{shorten(class_names, 10)}; a head that is kept must have the same "
             "classes in the same order, so set config.pretrained.head=fresh."
         )
 

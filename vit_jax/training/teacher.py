@@ -1,7 +1,7 @@
 """The teacher: a trained model from which another one learns."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from vit_jax import augment
 from vit_jax.config import set_value
 from vit_jax.data import Dataset
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_classifier
@@ -61,8 +61,8 @@ def pin_teacher(config: ConfigDict, teacher: Run | None, train: Dataset) -> Conf
     if teacher.class_names != tuple(train.class_names):
         raise UserError(
             f"The teacher in {path} knows the classes "
-            f"{show_classes(teacher.class_names)}, but the data have "
-            f"{show_classes(train.class_names)}; a teacher must have the same classes "
+            f"{shorten(teacher.class_names, 10)}, but the data have "
+            f"{shorten(train.class_names, 10)}; a teacher must have the same classes "
             "in the same order, so give another config.distill.teacher."
         )
     image_shape = augment.input_shape(train.images.shape[1:], config.data.resize)
@@ -99,9 +99,3 @@ def logits_of(teacher: Run, config_data: ConfigDict) -> Callable[[Any, Any], Any
         return logits.astype(jnp.float32)
 
     return teacher_logits
-
-
-def show_classes(names: Sequence[str]) -> str:
-    """The first ten names, and how many more there are."""
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(names[:10]) + more

@@ -93,7 +93,7 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
     now = time.process_time if of_cpu else time.monotonic
     state = experiment.init_state()
     program = dispatch.compile_training(experiment, state, num_dispatches=1)
-    ((size, run_steps),) = program.compiled.items()
+    (size,) = program.compiled
     lr_scale = meshes.put(np.float32(1), meshes.replicated(experiment.mesh))
     stream = program.pipeline.stream((i * size, size) for i in itertools.count())
 
@@ -101,14 +101,7 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
         nonlocal state
         start = now()
         for _, batches in itertools.islice(stream, number):
-            state, metrics = run_steps(
-                state,
-                program.pipeline.split,
-                batches,
-                program.root_key,
-                lr_scale,
-                experiment.teacher,
-            )
+            state, metrics = program.run(size, state, batches, lr_scale)
             jax.block_until_ready(metrics)
         return now() - start
 
