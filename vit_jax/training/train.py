@@ -140,8 +140,8 @@ def _train_and_evaluate(
                 experiment = next_stage(experiment, first_step=int(state.step))
                 history.stage_starts.append(int(state.step))
                 # Parameters, statistics and averages go on; the optimizer starts anew.
-                new = experiment.init_state()
-                state = dataclasses.replace(state, opt_state=new.opt_state)
+                opt_state = experiment.init_state().opt_state
+                state = dataclasses.replace(state, opt_state=opt_state)
                 say(describe_stage(experiment))
             results = score_best(experiment, checkpoints, state, history)
             if experiment.scoring is masked:
