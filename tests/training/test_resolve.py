@@ -51,7 +51,8 @@ def test_what_is_filled_in_is_explicit_and_stays(tiny_config, splits):
 
 def test_balanced_classes_count_as_if_they_had_equally_many_images(tiny_config):
     labels = np.array([0, 0, 0, 1], np.int32)
-    train = Dataset(np.zeros((4, 8, 8, 1), np.uint8), labels, ("many", "few"))
+    images = np.arange(256, dtype=np.uint8).reshape(4, 8, 8, 1)
+    train = Dataset(images, labels, ("many", "few"))
     config = tiny_config(
         data__validation=0, data__select_on="nothing", optim__class_weights="balanced"
     )
