@@ -21,7 +21,7 @@ LEVELS = [
     {"runs", "pretrained"},
     {"config", "parallel", "models", "data", "augment", "metrics", "figures"},
     {"files"},
-    {"errors", "user_cache"},
+    {"errors"},
 ]
 
 

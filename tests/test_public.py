@@ -1,12 +1,10 @@
 """What `import vit_jax` offers to a notebook."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 import vit_jax
+from tests.parallel.running import run_code
 from vit_jax.errors import UserError
 
 
@@ -57,8 +55,6 @@ def test_a_notebook_shows_a_sentence_instead_of_a_traceback():
         "shell = InteractiveShell.instance(colors='nocolor')\n"
         "shell.run_cell('import vit_jax; vit_jax.load_config(\"vit_cifra\")')\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
-    )
+    found = run_code(code)
     lines = (found.stdout + found.stderr).strip().splitlines()
     assert len(lines) == 1 and lines[0].startswith("UserError: There is no config file")

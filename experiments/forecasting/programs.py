@@ -26,7 +26,6 @@ from vit_jax.parallel import mesh as meshes
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import Experiment, make_experiment
 from vit_jax.training.input_pipeline import InputPipeline
-from vit_jax.training.memory import eval_batch_size
 
 # Of the official splits of CIFAR-10 and CIFAR-100.
 _NUM_TRAIN, _NUM_TEST = 50_000, 10_000
@@ -117,7 +116,7 @@ def compile_programs(experiment: Experiment) -> Programs:
     """All programs of a run of `make_described`."""
     plan = experiment.plan
     num_val = len(experiment.splits.get("val", ()))
-    batch_size = _eval_batch_size(experiment)
+    batch_size = experiment.eval_batch_size
     return Programs(
         experiment=experiment,
         dispatches=_dispatches(experiment, _pipeline(experiment)),
@@ -190,10 +189,6 @@ def _dispatches(experiment: Experiment, pipeline: InputPipeline) -> dict[int, in
     with _computing_for(experiment.mesh.devices.item()):
         most = dispatch.steps_per_dispatch(experiment.config, plan, pipeline)
     return dict(Counter(size for _, size in dispatch.plan_dispatches(plan, 0, most)))
-
-
-def _eval_batch_size(experiment: Experiment) -> int:
-    return eval_batch_size(experiment.config, experiment.splits, 1)
 
 
 def _describe(experiment: Experiment, tree: Any) -> Any:

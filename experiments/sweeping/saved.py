@@ -6,7 +6,7 @@ from typing import Any
 from experiments.sweeping.members import Sweep
 from vit_jax.config import flatten
 from vit_jax.errors import UserError
-from vit_jax.files.hashed_json import as_json
+from vit_jax.files import as_json
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import FREE_SETTINGS
 

@@ -5,11 +5,38 @@ import os
 import socket
 import subprocess
 import sys
+import time
+
+from vit_jax.runs.folder import RunFolder
 
 
 def outputs(processes, timeout=200):
     """(stdout, stderr) of each, once all have ended."""
     return [process.communicate(timeout=timeout) for process in processes]
+
+
+def train_losses(workdir):
+    """The loss of each interval of a training, by its last step."""
+    records = RunFolder(workdir).read_metrics()
+    return {r["step"]: r["loss"] for r in records if r["split"] == "train"}
+
+
+def wait_for_step(workdir, step, process):
+    """Returns when a line of metrics.jsonl has reached `step`."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and process.poll() is None:
+        if any(r["step"] >= step for r in RunFolder(workdir).read_metrics()):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"never reached step {step}: {process.communicate()}")
+
+
+def run_code(code, *arguments, **options):
+    """A Python process that has run `code`, with its output as text."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        **{"capture_output": True, "text": True, "timeout": 300} | options,
+    )
 
 
 def free_port():

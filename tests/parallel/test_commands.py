@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.parallel.running import run_code
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
@@ -53,9 +54,7 @@ def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):
     )
     read, write = os.pipe()
     os.close(read)
-    process = subprocess.run(
-        [sys.executable, "-c", code], stderr=write, stdout=subprocess.DEVNULL
-    )
+    process = run_code(code, capture_output=False, stderr=write)
     os.close(write)
     assert process.returncode == 1
 
@@ -76,10 +75,7 @@ def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):
 def test_a_missing_package_is_one_sentence(module, package, command, tmp_path):
     name, *arguments = command.split()
     code = f"import sys; sys.modules[{module!r}] = None; import vit_jax.{name} as c; "
-    result = subprocess.run(
-        [sys.executable, "-c", f"{code}c.run()", *arguments, str(tmp_path / "w")],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    result = run_code(f"{code}c.run()", *arguments, str(tmp_path / "w"))
     assert result.returncode == 1
     *before, last = result.stderr.splitlines()
     assert last == (

@@ -1,10 +1,10 @@
 """Compiled programs are kept for the next start, and only where that is safe."""
 
 import os
-import subprocess
-import sys
 
 import pytest
+
+from tests.parallel.running import run_code
 
 _PROGRAM = """
 import sys
@@ -28,14 +28,7 @@ def run_program(cache, jax_is_imported="later", **variables):
     }
     if not variables:
         del environment["JAX_COMPILATION_CACHE_DIR"]
-    return subprocess.run(
-        [sys.executable, "-c", _PROGRAM, jax_is_imported],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-        env=environment,
-    )
+    return run_code(_PROGRAM, jax_is_imported, check=True, env=environment)
 
 
 @pytest.mark.slow
@@ -71,9 +64,7 @@ def test_a_user_without_a_home_is_served_too():
     )
     if os.getuid() != 0:
         pytest.skip("only root can become a user that has no home")
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300
-    )
+    result = run_code(code)
     assert result.stdout == "served\n", result.stderr
 
 

@@ -2,10 +2,11 @@
 
 import os
 import platform
-import subprocess
 import sys
 
 import pytest
+
+from tests.parallel.running import run_code
 
 _PROGRAM = """
 import ctypes, resource, sys, threading
@@ -41,10 +42,8 @@ main(None)
 
 def count_faults(argument, **variables):
     """Page faults of three uses of 200 MiB; before the third, all was returned."""
-    command = [sys.executable, "-c", _PROGRAM, argument]
-    printed = subprocess.run(
-        command, check=True, capture_output=True, text=True, env=os.environ | variables
-    ).stdout
+    environment = os.environ | variables
+    printed = run_code(_PROGRAM, argument, check=True, env=environment).stdout
     return [int(number) for number in printed.split()]
 
 

@@ -4,6 +4,8 @@ import jax
 import numpy as np
 import pytest
 
+from tests.parallel.running import train_losses
+from tests.training.made import RESNET
 from vit_jax import data
 from vit_jax.errors import UserError
 from vit_jax.parallel import mesh as meshes
@@ -17,17 +19,6 @@ def test_a_mesh_has_the_devices_asked_for():
     assert meshes.make_mesh(3).size == 3
     with pytest.raises(UserError, match=r"9.*8"):
         meshes.make_mesh(9)
-
-
-@pytest.mark.parametrize(
-    "batch_size, parts, words",
-    [(100, 8, "96 or 104"), (5, 8, "use 8"), (10, 4, "8 or 12")],
-)
-def test_batch_sizes_that_cannot_be_divided(batch_size, parts, words):
-    with pytest.raises(UserError, match=words) as refusal:
-        meshes.check_batch_size(batch_size, parts)
-    assert str(batch_size) in str(refusal.value) and str(parts) in str(refusal.value)
-    meshes.check_batch_size(8 * parts, parts)
 
 
 def test_put_copies_or_divides():
@@ -71,8 +62,7 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimize
     config = tiny_config(**changes, shard_params=True)
     split = train_and_evaluate(config, tmp_path / "split")
     losses = [train_losses(tmp_path / name) for name in ("whole", "split")]
-    assert len(losses[0]) == 3
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert len(losses[0]) == 3 and losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert split["test"]["loss"] == pytest.approx(whole["test"]["loss"], rel=1e-3)
     # A checkpoint of a split state is read as a whole one.
     assert load_run(tmp_path / "split").step == split["best_step"]
@@ -82,52 +72,29 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimize
     assert kernel.addressable_shards[0].data.size == kernel.size // 8
 
 
-@pytest.fixture(scope="module")
-def resnet_config(tiny_config):
-    """BatchNorm would otherwise see only its own device's part of the batch."""
-    return lambda **changes: tiny_config(
-        model__name="resnet18", model__width=4, model__patch_size=None,
-        model__depth=None, model__num_heads=None, num_steps=3,
-        data__train_per_class=20, optim__name="sgd", log_every="1 steps", **changes,
-    )  # fmt: skip
-
-
-def train_losses(folder):
-    from vit_jax.runs.folder import RunFolder
-
-    records = RunFolder(folder).read_metrics()
-    return [record["loss"] for record in records if record["split"] == "train"]
-
-
 @pytest.mark.long
 @pytest.mark.slow
-def test_eight_devices_train_as_one_does(resnet_config, tmp_path):
-    compare_one_and_eight(resnet_config, tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.slow
-def test_dropout_and_mixing_do_not_depend_on_the_devices(tiny_config, tmp_path):
-    settings = {
-        "model__dropout": 0.2, "model__drop_path": 0.2, "augment__mixup_alpha": 1.0,
-        "augment__cutmix_alpha": 1.0, "augment__mix_per": "image",
-        "augment__flip": "random", "log_every": "1 steps", "num_steps": 3,
-        "optim__num_microbatches": 2,
-    }  # fmt: skip
-    compare_one_and_eight(
-        lambda **changes: tiny_config(**settings, **changes), tmp_path
-    )
-
-
-def compare_one_and_eight(make_config, tmp_path):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        # BatchNorm could see only its own device's part of the batch.
+        {"data__train_per_class": 20, "optim__name": "sgd", **RESNET,
+         "model__name": "resnet18"},
+        {"model__dropout": 0.2, "model__drop_path": 0.2, "augment__mixup_alpha": 1.0,
+         "augment__cutmix_alpha": 1.0, "augment__mix_per": "image",
+         "augment__flip": "random", "optim__num_microbatches": 2},
+    ],
+    ids=["ResNet", "ViT, dropout and mixing"],
+)  # fmt: skip
+def test_eight_devices_train_as_one_does(tiny_config, tmp_path, settings):
+    settings = {"num_steps": 3, "log_every": "1 steps", **settings}
     results = [
-        train_and_evaluate(make_config(num_devices=n), tmp_path / f"on{n}")
+        train_and_evaluate(tiny_config(num_devices=n, **settings), tmp_path / f"on{n}")
         for n in (1, 8)
     ]
     losses = [train_losses(tmp_path / f"on{n}") for n in (1, 8)]
-    assert len(losses[0]) == 3
     # Sums over the batch have another order, which changes the rounding of float32.
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+    assert len(losses[0]) == 3 and losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert results[0]["test"]["num_examples"] == results[1]["test"]["num_examples"]
     assert results[0]["test"]["loss"] == pytest.approx(
         results[1]["test"]["loss"], rel=1e-3

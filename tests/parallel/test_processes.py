@@ -1,11 +1,8 @@
 """Decisions that two real processes take together."""
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.parallel.running import outputs, running
+from tests.parallel.running import outputs, run_code, running
 
 AGREEMENTS = """
 import sys
@@ -68,7 +65,5 @@ assert jax.device_count() == 3 and processes.is_primary()
 
 @pytest.mark.slow
 def test_a_process_that_only_launches_others_leaves_them_the_devices():
-    result = subprocess.run(
-        [sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=500
-    )
+    result = run_code(ALONE)
     assert (result.returncode, result.stdout) == (0, "alone\n"), result.stderr

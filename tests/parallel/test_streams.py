@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.parallel.running import run_code
+
 TRAINING = (
     f"exec {sys.executable} -m vit_jax.main --config=vit_digits --workdir={{}} "
     "--config.num_steps=4 --config.model.depth=1 --config.model.width=16 "
@@ -50,10 +52,8 @@ def test_a_stream_that_fails_changes_no_file_and_no_status(
 
 def test_what_an_encoding_lacks_is_escaped():
     code = PRINTS.replace("a result", "█ {name}").replace("arguments[0]", "'/dev/null'")
-    result = subprocess.run(
-        [sys.executable, "-c", code.replace("{name}", "\\udcff\\x1b[2J")],
-        capture_output=True, text=True, env=os.environ | {"PYTHONIOENCODING": "ascii"},
-    )  # fmt: skip
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    result = run_code(code.replace("{name}", "\\udcff\\x1b[2J"), env=environment)
     assert result.returncode == 0, result.stderr
     assert result.stdout == "\\u2588 \\udcff\\x1b[2J\nmore\n"
 

@@ -18,7 +18,6 @@ import traceback
 import warnings
 from typing import Any
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,18 +31,8 @@ from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.manifest import write_manifest
 
 
-@flax.struct.dataclass
-class State:
+def make_state(step: int, size: int = 16, features: int = 3) -> dict[str, Any]:
     """Like the training state: float32, bfloat16, int32, empty and absent parts."""
-
-    step: Any
-    params: Any
-    batch_stats: Any
-    ema_params: Any
-    opt_state: Any
-
-
-def make_state(step: int, size: int = 16, features: int = 3) -> State:
     rng = np.random.default_rng(step)
     params = {
         "block_0": {"kernel": rng.standard_normal((size, 8)).astype(np.float32)},
@@ -56,13 +45,13 @@ def make_state(step: int, size: int = 16, features: int = 3) -> State:
     optimizer = optax.adamw(
         1e-3, mask=lambda tree: jax.tree.map(lambda leaf: leaf.ndim > 1, tree)
     )
-    return State(
-        step=jnp.asarray(step, jnp.int32),
-        params=params,
-        batch_stats={},
-        ema_params=None,
-        opt_state=optimizer.init(params),
-    )
+    return {
+        "step": jnp.asarray(step, jnp.int32),
+        "params": params,
+        "batch_stats": {},
+        "ema_params": None,
+        "opt_state": optimizer.init(params),
+    }
 
 
 def bits(tree: Any) -> list[tuple[str, bytes]]:
@@ -249,33 +238,21 @@ def test_first_save_of_a_step_wins(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            lambda s: s.replace(params=jax.tree.map(jnp.float32, s.params)),
-            r"params/head/kernel is bfloat16\[8, 3\] instead of float32\[8, 3\]",
-        ),
-        (
-            lambda s: s.replace(step=jnp.float32(0)),
-            r"step is int32\[\] instead of float",
-        ),
-        (
-            lambda s: make_state(0, features=4),
-            r"kernel is .*\[8, 3\] instead of .*8, 4",
-        ),
-        (
-            lambda s: s.replace(ema_params=s.params),
-            "missing: ema_params/block_0/kernel",
-        ),
-        (
-            lambda s: s.replace(batch_stats={"mean": s.step}),
-            "missing: batch_stats/mean;",
-        ),
-        (
-            lambda s: s.replace(opt_state=()),
-            "not expected: opt_state/0/count, .* and 2 more; use",
-        ),
+        (lambda s: s | {"params": jax.tree.map(jnp.float32, s["params"])},
+         r"params/head/kernel is bfloat16\[8, 3\] instead of float32\[8, 3\]"),
+        (lambda s: s | {"step": jnp.float32(0)},
+         r"step is int32\[\] instead of float"),
+        (lambda s: make_state(0, features=4),
+         r"kernel is .*\[8, 3\] instead of .*8, 4"),
+        (lambda s: s | {"ema_params": s["params"]},
+         "missing: ema_params/block_0/kernel"),
+        (lambda s: s | {"batch_stats": {"mean": s["step"]}},
+         "missing: batch_stats/mean;"),
+        (lambda s: s | {"opt_state": ()},
+         "not expected: opt_state/0/count, .* and 2 more; use"),
     ],
     ids=["float dtype", "int dtype", "shape", "no average", "no statistics", "extra"],
-)
+)  # fmt: skip
 def test_mismatch_is_refused_by_name(two_checkpoints, change, message):
     target = change(make_state(0))
     with (
@@ -641,13 +618,6 @@ def use_read_only_disk(folder: str) -> None:
     with Checkpoints(folder, read_only=True) as checkpoints:
         restored, _ = checkpoints.restore("best", make_state(0))
     assert bits(restored) == bits(make_state(1))
-
-
-def test_file_in_place_of_the_folder(tmp_path):
-    (tmp_path / "file").touch()
-    for path in (tmp_path / "file", tmp_path / "file/below"):
-        with pytest.raises(UserError, match="cannot be written"):
-            Checkpoints(path)
 
 
 def test_relative_path_stays_where_it_was(tmp_path, monkeypatch):

@@ -1,7 +1,5 @@
 """A finished run is loaded from its folder and predicts as it did in training."""
 
-import json
-import shutil
 import time
 
 import jax
@@ -11,10 +9,9 @@ import pytest
 import vit_jax
 from vit_jax import data
 from vit_jax.errors import UserError
+from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.training.train import train_and_evaluate
-
-RECORD = {"split": "train", "epoch": 1.0, "seconds": 1.0, "loss": 1.0, "accuracy": 1.0}
 
 
 @pytest.mark.parametrize("which", ["best", "latest", 6, "6"])
@@ -40,28 +37,19 @@ def test_load_run_predicts_what_training_scored(tiny_run, which):
 def test_what_is_no_run_is_said_so(tmp_path, tiny_run):
     with pytest.raises(UserError, match="no run folder"):
         load_run(tmp_path / "nothing")
-    with pytest.raises(UserError, match="5"):
+    with pytest.raises(UserError, match="no checkpoint 5"):
         load_run(tiny_run[0], checkpoint=5)
-    broken = tmp_path / "broken"
-    shutil.copytree(tiny_run[0], broken)
-    (broken / "config.json").write_text("{")
-    with pytest.raises(UserError, match="damaged"):
-        load_run(broken)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key, name", [("model", "depth"), ("mae", "decoder_depth")])
-def test_a_depth_that_takes_minutes_to_trace_is_refused_at_once(
-    key, name, tiny_run, tmp_path
-):
-    run = shutil.copytree(tiny_run[0], tmp_path / "run")
-    saved = json.loads((run / "config.json").read_text())
-    del saved["content_sha256"]
+def test_a_depth_that_takes_minutes_to_trace_is_refused_at_once(key, name, copied_run):
+    saved = RunFolder(copied_run).read("config")
     saved[key][name] = 1000
-    (run / "config.json").write_text(json.dumps(saved))
+    RunFolder(copied_run).write("config", saved)
     start = time.monotonic()
     with pytest.raises(UserError, match=rf"config\.{key}\.{name} is 1000"):
-        load_run(run)
+        load_run(copied_run)
     assert time.monotonic() - start < 5
 
 
@@ -75,15 +63,13 @@ def test_a_run_of_an_earlier_version_loads(tiny_config, tmp_path):
     config = tiny_config(data__validation=0, data__select_on="test")
     results = train_and_evaluate(config, tmp_path)
     assert results["selected_on"] == "test"
-    file = tmp_path / "config.json"
-    saved = json.loads(file.read_text())
-    del saved["content_sha256"]
+    saved = RunFolder(tmp_path).read("config")
     saved["data"]["validation"] = "test"
     del saved["data"]["select_on"]
     saved["model"] |= {"position_init": "zeros", "attention_init": "trunc_normal"}
     for key in ("layer_init", "token_init", "mimetic_init"):
         del saved["model"][key]
-    file.write_text(json.dumps(saved))
+    RunFolder(tmp_path).write("config", saved)
     run = load_run(tmp_path)
     assert run.config.data.select_on == "test" and run.config.data.validation == 0
     assert train_and_evaluate(config, tmp_path) == results

@@ -53,20 +53,6 @@ def test_a_second_training_is_refused_until_the_first_is_dead(
     assert owner["process"] == os.getpid() and owner["host"] == platform.node()
 
 
-@pytest.mark.slow
-def test_the_command_says_it_in_one_sentence(holder, tmp_path):
-    result = subprocess.run(
-        [
-            sys.executable, "-m", "vit_jax.main", "--config=configs/vit_digits.py",
-            f"--workdir={tmp_path}",
-        ],
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
-    assert result.returncode == 1 and "compiling" not in result.stdout
-    assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1
-    assert f"process {holder.pid} on" in result.stderr
-
-
 def test_one_process_locks_again_and_again_but_not_twice_at_once(tmp_path):
     folder = RunFolder(tmp_path / "run")
     for _ in range(2):
@@ -90,9 +76,3 @@ def test_a_file_system_without_locks_is_warned_of(tmp_path, monkeypatch, number)
     monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.warns(UserWarning, match="cannot be locked"), lock(tmp_path / "l.json"):
         pass
-
-
-def test_a_lock_that_cannot_be_written_is_the_users_to_mend(tmp_path):
-    (tmp_path / "lock.json").mkdir()
-    with pytest.raises(UserError, match="cannot be written"):
-        lock(tmp_path / "lock.json").__enter__()

@@ -77,5 +77,5 @@ def test_a_run_takes_them(tiny_run):
     for same in (images / 255.0, images.tolist(), images[..., 0]):
         np.testing.assert_array_equal(run.predict(same), expected)
     assert run.predict([]).shape == (0, 10)
-    with pytest.raises(UserError, match=r"run\.as_images"):
-        run.normalize(images / 255.0)
+    with pytest.raises(UserError, match=r"\[1, 32, 32, 3\].*\[n, 8, 8, 1\]"):
+        run.predict(np.zeros((1, 32, 32, 3), np.uint8))

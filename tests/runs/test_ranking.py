@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 import types
 
 import pytest
@@ -45,12 +44,6 @@ def test_a_state_is_verified_and_ranked(tmp_path):
     assert found == NEVER_BEST and "differs from its SHA-256" in damage
 
 
-@pytest.fixture
-def run(tiny_run, tmp_path):
-    """A copy of a run with the checkpoints 3 and 6, which may be changed."""
-    return shutil.copytree(tiny_run[0], tmp_path / "run")
-
-
 def replace_metadata(run, step, text):
     """As a stranger could: the manifest fits."""
     state = run / "checkpoints" / str(step) / "state"
@@ -63,9 +56,9 @@ def replace_metadata(run, step, text):
     "text", ["[]", "5", "null", "{}", "[" * 99_999, '{"tree_metadata": 5}']
 )
 @pytest.mark.filterwarnings("ignore:Checkpoint 6 is damaged")
-def test_metadata_that_is_none_falls_back(text, run):
-    replace_metadata(run, 6, text)
-    assert load_run(run, "latest").step == 3
+def test_metadata_that_is_none_falls_back(text, copied_run):
+    replace_metadata(copied_run, 6, text)
+    assert load_run(copied_run, "latest").step == 3
 
 
 def make_loop(path):
@@ -85,33 +78,33 @@ def make_loop(path):
     ],
 )
 @pytest.mark.filterwarnings("ignore:Checkpoint 6 is damaged")
-def test_what_is_no_file_in_a_state_falls_back(make, name, run):
+def test_what_is_no_file_in_a_state_falls_back(make, name, copied_run):
     """With the old manifest, and with one that fits, as a stranger could make it."""
-    state = run / "checkpoints" / "6" / "state"
+    state = copied_run / "checkpoints" / "6" / "state"
     (state / name).unlink(missing_ok=True)
     make(state / name)
-    assert load_run(run, "latest").step == 3
+    assert load_run(copied_run, "latest").step == 3
     (state / "manifest.json").unlink()
     write_manifest(state)
-    assert load_run(run, "latest").step == 3
+    assert load_run(copied_run, "latest").step == 3
 
 
 @pytest.mark.filterwarnings("ignore:Checkpoint 9 is damaged.*was renamed")
-def test_a_renamed_checkpoint_falls_back(run):
-    (run / "checkpoints" / "6").rename(run / "checkpoints" / "9")
-    (run / "checkpoints" / "other").mkdir()
-    assert load_run(run, "latest").step == 3
+def test_a_renamed_checkpoint_falls_back(copied_run):
+    (copied_run / "checkpoints" / "6").rename(copied_run / "checkpoints" / "9")
+    (copied_run / "checkpoints" / "other").mkdir()
+    assert load_run(copied_run, "latest").step == 3
 
 
-def test_a_manifest_that_is_a_pipe_does_not_block(run):
-    for manifest in (run / "checkpoints").glob("*/state/manifest.json"):
+def test_a_manifest_that_is_a_pipe_does_not_block(copied_run):
+    for manifest in (copied_run / "checkpoints").glob("*/state/manifest.json"):
         manifest.unlink()
         os.mkfifo(manifest)
     with (
         pytest.warns(UserWarning, match="is damaged"),
         pytest.raises(UserError, match=r"Every checkpoint .* is damaged"),
     ):
-        load_run(run)
+        load_run(copied_run)
 
 
 CONTENTS = ["[]", "5", "null", "", "[" * 99_999]
@@ -129,8 +122,8 @@ OBJECTS = {
 
 
 @pytest.mark.parametrize("name", OBJECTS)
-def test_a_small_file_with_other_content_is_one_sentence(name, run):
+def test_a_small_file_with_other_content_is_one_sentence(name, copied_run):
     for text in (*CONTENTS, *OBJECTS[name]):
-        (run / f"{name}.json").write_text(text)
+        (copied_run / f"{name}.json").write_text(text)
         with pytest.raises(UserError, match=rf"{name}\.json|config\."):
-            load_run(run, "latest")
+            load_run(copied_run, "latest")

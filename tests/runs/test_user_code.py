@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -17,6 +16,7 @@ import pytest
 from vit_jax import augment, data, models
 from vit_jax.config import default_config, load_config_file
 from vit_jax.errors import UserError
+from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.runs.user_code import add_code_of_run, add_user_code
 
@@ -108,25 +108,13 @@ def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
     (block,) = re.findall(
         r"^```\n(python .*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE
     )
-    commands = block.splitlines()
+    commands = [command.split()[1:] for command in block.splitlines()]
     assert len(commands) == 3
-    for command in commands:
-        _, *arguments = command.split()
-        found = subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
-            capture_output=True, text=True, timeout=600,
-        )  # fmt: skip
-        assert found.returncode == 0, found.stderr
-    results = json.loads((tmp_path / "runs" / "mine" / "results.json").read_text())
-    assert results["test"]["accuracy"] > 0.9
-    assert results["test"]["flops"] > 0
-    explored = json.loads((tmp_path / "runs/mine_explored/summary.json").read_text())
-    assert "features" in explored["distances"]
     image = tmp_path / "runs" / "mine" / "figures" / "training_curves.png"
     predict = ["-m", "vit_jax.predict", "--workdir=runs/mine", str(image)]
     explain = ["-m", "vit_jax.explain", "--workdir=runs/mine"]
     for arguments, status, words in (
+        *((command, 0, "") for command in commands),
         ([*predict, "--figures=drawn"], 0, "no heat map, because SmallNet is neither"),
         (explain, 1, "explain has heat maps for ViTs and ResNets only"),
         ([*explain, "--architecture"], 1, "SmallNet are not known"),
@@ -137,22 +125,24 @@ def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
             capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         assert found.returncode == status and words in found.stderr, found.stderr
+    results = json.loads((tmp_path / "runs" / "mine" / "results.json").read_text())
+    assert results["test"]["accuracy"] > 0.9
+    assert results["test"]["flops"] > 0
+    explored = json.loads((tmp_path / "runs/mine_explored/summary.json").read_text())
+    assert "features" in explored["distances"]
 
 
 def test_code_of_a_stranger_is_not_run_before_it_is_named(
-    tiny_run, tmp_path, monkeypatch
+    copied_run, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    workdir, trace = tmp_path / "run", tmp_path / "it_ran"
-    shutil.copytree(tiny_run[0], workdir)
-    file = workdir / "model.py"
+    file, trace = copied_run / "model.py", tmp_path / "it_ran"
     touch = f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n"
     file.write_text(touch + "MODELS = {}")
-    config = json.loads((workdir / "config.json").read_text())
-    config.pop("content_sha256", None)
-    (workdir / "config.json").write_text(json.dumps(config | {"code": str(file)}))
+    config = RunFolder(copied_run).read("config")
+    RunFolder(copied_run).write("config", config | {"code": str(file)})
     with pytest.raises(UserError, match="read it, and if you trust it, name it once"):
-        load_run(workdir)
+        load_run(copied_run)
     assert not trace.exists()
     with pytest.raises(UserError, match="none of MODELS"):
         add_user_code(str(file))
@@ -161,7 +151,7 @@ def test_code_of_a_stranger_is_not_run_before_it_is_named(
     known = (tmp_path / "cache/vit_jax/named_code.txt").read_text()
     assert known.strip() == hashlib.sha256(file.read_bytes()).hexdigest()
     with pytest.raises(UserError, match="none of MODELS"):
-        load_run(workdir)
+        load_run(copied_run)
     file.write_text("MODELS = {'other': print}")
     with pytest.raises(UserError, match="name it once"):
         add_code_of_run(str(file))

@@ -8,13 +8,20 @@ from vit_jax import models
 
 
 @pytest.fixture(scope="session")
-def experiment(tiny_config):
-    """100 steps with the digits; not to be changed."""
+def splits(tiny_config):
+    """The digits as `tiny_config` divides them."""
     from vit_jax import data
+
+    return data.load(tiny_config().data)
+
+
+@pytest.fixture(scope="session")
+def experiment(tiny_config, splits):
+    """100 steps with the digits; not to be changed."""
     from vit_jax.training.experiment import make_experiment
 
     config = tiny_config(num_steps=100, eval_every="33 steps", checkpoint_every=1)
-    return make_experiment(config, data.load(config.data))
+    return make_experiment(config, splits)
 
 
 @pytest.fixture(autouse=True)

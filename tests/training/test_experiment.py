@@ -3,16 +3,10 @@
 import numpy as np
 import pytest
 
-from vit_jax import data
 from vit_jax.errors import UserError
-from vit_jax.training import steps
+from vit_jax.training import scoring
 from vit_jax.training.experiment import compile_evaluation, make_experiment
 from vit_jax.training.train import train_and_evaluate
-
-
-@pytest.fixture(scope="module")
-def splits(tiny_config):
-    return data.load(tiny_config().data)
 
 
 @pytest.mark.parametrize(
@@ -22,7 +16,6 @@ def splits(tiny_config):
         ("model.num_heads", 5, ["model.num_heads is 5", "16"]),
         ("model.name", "vitt", ['did you mean "vit"']),
         ("model.stem_channels", (8,), ["stem_channels", "conv"]),
-        ("num_devices", 9, ["num_devices is 9", "8"]),
         ("schedule.warmup", "50 steps", ["50 steps", "6"]),
         ("data.mean", (0.1, 0.2), ["data.mean", "channels of the images is 1"]),
     ],
@@ -70,13 +63,13 @@ def test_the_evaluation_is_compiled_before_the_first_step(
     stages = [{"num_steps": 2}, {"num_steps": 2, "optim.learning_rate": 1e-4}]
     config = tiny_config(num_steps=None, schedule__warmup="0 steps")
     config.stages = stages
-    traced, eval_step = [], steps.eval_step
+    traced, normalize = [], scoring.normalize
 
-    def count(*arguments, **options):
+    def count(*arguments):
         traced.append(capfd.readouterr().out)
-        return eval_step(*arguments, **options)
+        return normalize(*arguments)
 
-    monkeypatch.setattr(steps, "eval_step", count)
+    monkeypatch.setattr(scoring, "normalize", count)
     train_and_evaluate(config, tmp_path)
     (shown,) = traced
     assert shown.endswith("compiling the evaluation ...\n")

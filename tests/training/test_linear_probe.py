@@ -53,26 +53,19 @@ def test_a_class_without_images_is_never_predicted():
 
 @pytest.mark.slow
 def test_a_probe_of_a_run_changes_the_head_alone(tiny_config, tiny_run, tmp_path):
-    config = tiny_config(linear_probe=True, pretrained__path=str(tiny_run[0]))
-    results = train_and_evaluate(config, tmp_path)
-    assert results["test"]["accuracy"] > tiny_run[1]["test"]["accuracy"] + 0.2
-    assert results["num_steps"] == 0
-    assert results["num_trainable_params"] == 16 * 10 + 10
-    start, probe = (load_run(x).variables["params"] for x in (tiny_run[0], tmp_path))
-    for name in start:
-        same = jax.tree.map(np.array_equal, start[name], probe[name])
-        assert all(jax.tree.leaves(same)) == (name != "head")
-    assert train_and_evaluate(config, tmp_path) == results
-
-
-@pytest.mark.slow
-def test_a_probe_replaces_the_stages(tiny_config, tiny_run, tmp_path):
     stages = [{"num_steps": 2, "early_stopping.patience": 1}, {"num_steps": 1}]
     config = tiny_config(
         linear_probe=True, stages=stages, pretrained__path=str(tiny_run[0])
     )
     results = train_and_evaluate(config, tmp_path)
+    assert results["test"]["accuracy"] > tiny_run[1]["test"]["accuracy"] + 0.2
+    # It replaces the stages.
     assert results["num_steps"] == 0 and "stages" not in results
     assert RunFolder(tmp_path).read("config")["stages"] == []
     assert results["linear_probe"].keys() == {"strength", "iterations", "converged"}
+    assert results["num_trainable_params"] == 16 * 10 + 10
+    start, probe = (load_run(x).variables["params"] for x in (tiny_run[0], tmp_path))
+    for name in start:
+        same = jax.tree.map(np.array_equal, start[name], probe[name])
+        assert all(jax.tree.leaves(same)) == (name != "head")
     assert train_and_evaluate(config, tmp_path) == results

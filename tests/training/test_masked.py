@@ -2,17 +2,15 @@
 
 import shutil
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import traverse_util
 
-from vit_jax import compare, data, evaluate, explain, models, predict
+from vit_jax import compare, data, evaluate, explain, predict
 from vit_jax.errors import UserError
 from vit_jax.models import mae
 from vit_jax.parallel import mesh as meshes
-from vit_jax.pretrained import load_pretrained, weights_from_params
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.training import masked, scoring
@@ -80,11 +78,9 @@ def test_the_score_of_an_image_is_its_own(run):
 @pytest.mark.slow
 def test_a_figure_shows_what_was_visible_and_fills_the_rest(run):
     loaded = load_run(run[0])
-    images = data.load(loaded.config.data)["test"].images[:5]
-    drawn = masked.reconstruct(
-        loaded.variables, images, config_data=loaded.config.data, model=loaded.model,
-        mesh=meshes.make_mesh(1),
-    )  # fmt: skip
+    experiment = make_experiment(loaded.config, data.load(loaded.config.data))
+    images = experiment.splits["test"].images[:5]
+    drawn = masked.reconstruct(experiment, loaded.variables, images)
     np.testing.assert_array_equal(drawn[:, 0], images)
     grey = round(255 * loaded.config.data.mean[0])
     for image, shown, filled in drawn[..., 0]:
@@ -96,24 +92,6 @@ def test_a_figure_shows_what_was_visible_and_fills_the_rest(run):
         assert hidden.sum() == 12
         np.testing.assert_array_equal(cut[1][~hidden], cut[0][~hidden])
         np.testing.assert_array_equal(cut[2][~hidden], cut[0][~hidden])
-
-
-@pytest.mark.slow
-def test_a_vit_starts_from_the_encoder(run):
-    loaded = load_run(run[0])
-    settings = {**loaded.config.model, "name": "vit"}
-    vit = models.make_model(
-        settings, num_classes=10, image_shape=(8, 8, 1), dtype="float32"
-    )
-    weights = weights_from_params(loaded.variables["params"], "run", "", (4, 4))
-    params, report = load_pretrained(weights, vit, (8, 8, 1), jax.random.key(0))
-    found = traverse_util.flatten_dict(params, sep="/")
-    learned = traverse_util.flatten_dict(loaded.variables["params"], sep="/")
-    encoder = {name for name in learned if not name.startswith("decoder")}
-    assert found.keys() - {"head/kernel", "head/bias"} == encoder
-    for name in encoder:
-        np.testing.assert_array_equal(found[name], learned[name])
-    assert len(report.dropped) == len(learned) - len(encoder)
 
 
 @pytest.mark.slow
@@ -185,8 +163,3 @@ def test_settings_that_need_classes_are_refused(tiny_config, splits, changes, wo
     with pytest.raises(UserError) as refusal:
         make_experiment(tiny_config(**MASKED | changes), splits)
     assert words in str(refusal.value)
-
-
-@pytest.fixture(scope="module")
-def splits(tiny_config):
-    return data.load(tiny_config().data)

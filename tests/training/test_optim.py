@@ -1,4 +1,4 @@
-"""Schedules at their corners, the plateau rule, stopping, masks and optimizers."""
+"""Schedules at their corners, masks and optimizers."""
 
 import itertools
 import math
@@ -49,42 +49,6 @@ def test_warmup_may_be_all_of_the_training_but_not_longer():
     assert float(schedule_of("warmup_cosine", "110 steps")(110)) == 0.5
     with pytest.raises(UserError, match="120 steps"):
         schedule_of("warmup_cosine", "12 epochs")
-
-
-@pytest.mark.parametrize(
-    "losses, scale",
-    [
-        ([], 1.0),
-        ([1.0, 0.9, 0.8, 0.7], 1.0),
-        ([1.0, 1.0], 1.0),
-        ([1.0, 1.0, 1.0], 0.5),
-        ([1.0, 1.1, 0.5, 0.6], 1.0),  # the count starts anew with a lower loss
-        ([1.0, 1.0, 1.0, 1.0, 1.0], 0.25),
-        ([1.0, 0.9999, 0.9998], 0.5),  # lower, but by less than 1 in 1,000
-        ([math.nan, math.nan, 1.0, 0.5], 0.5),
-        ([1.0, math.nan, math.nan], 0.5),
-    ],
-)
-def test_plateau_scale(losses, scale):
-    assert scale == optim.plateau_scale(losses, factor=0.5, patience=2, min_delta=1e-3)
-
-
-@pytest.mark.parametrize(
-    "accuracies, patience, target, stops",
-    [
-        ([], 1, 0.5, False),
-        ([0.5, 0.4], 0, None, False),
-        ([0.5, 0.4], 1, None, True),
-        ([0.5, 0.4], 2, None, False),
-        ([0.5, 0.4, 0.5], 2, None, True),  # An equal accuracy is no improvement.
-        ([0.5, 0.4, 0.6], 2, None, False),
-        ([0.5, 0.9], 0, 0.9, True),
-        ([0.9, 0.5], 0, 0.9, True),  # The best so far reaches the target.
-        ([0.5, math.nan, math.nan], 2, None, True),
-    ],
-)
-def test_should_stop(accuracies, patience, target, stops):
-    assert optim.should_stop(accuracies, patience=patience, target=target) == stops
 
 
 @pytest.fixture(scope="module")

@@ -1,23 +1,26 @@
 """What the machine and the data decide where a config leaves it open."""
 
+import numpy as np
 import pytest
 
-from vit_jax import data
-from vit_jax.config import load_config_file
+from vit_jax.data import Dataset
 from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.training import resolve
 from vit_jax.training.experiment import make_experiment
 
 
-@pytest.fixture(scope="module")
-def splits(tiny_config):
-    return data.load(tiny_config().data)
-
-
-def test_batches_are_checked_against_devices_and_microbatches(tiny_config, splits):
-    with pytest.raises(UserError, match=r"batch_size is 16.*24"):
-        make_experiment(tiny_config(num_devices=3, optim__num_microbatches=8), splits)
+@pytest.mark.parametrize(
+    "batch_size, devices, parts, words",
+    [(16, 3, 8, "16.* of 24 .*use 24"), (100, 8, 1, "100.* of 8 .*use 96 or 104")],
+)
+def test_batches_are_checked_against_devices_and_microbatches(
+    tiny_config, splits, batch_size, devices, parts, words
+):
+    config = tiny_config(batch_size=batch_size, num_devices=devices)
+    config.optim.num_microbatches = parts
+    with pytest.raises(UserError, match=f"config.batch_size is {words}"):
+        make_experiment(config, splits)
 
 
 def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
@@ -37,11 +40,6 @@ def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
     assert microbatches(batch_size=32, model__name="resnet18", **resnet) == 1
 
 
-def test_a_model_of_the_list_has_its_values_in_place_of_none():
-    lines = resolve.describe_settings(load_config_file("vit_cifar")).splitlines()
-    assert "model.norm_eps = 1e-06  (default None)" in lines
-
-
 def test_what_is_filled_in_is_explicit_and_stays(tiny_config, splits):
     config = tiny_config(data__mean=None, data__std=None, model__dtype="auto")
     resolved = resolve.resolve_config(config, splits["train"])
@@ -49,3 +47,15 @@ def test_what_is_filled_in_is_explicit_and_stays(tiny_config, splits):
     assert resolved.data.name == "digits" and len(resolved.data.mean) == 1
     again = resolve.resolve_config(resolved, splits["train"])
     assert again.to_json() == resolved.to_json()
+
+
+def test_balanced_classes_count_as_if_they_had_equally_many_images(tiny_config):
+    labels = np.array([0, 0, 0, 1], np.int32)
+    images = np.arange(256, dtype=np.uint8).reshape(4, 8, 8, 1)
+    train = Dataset(images, labels, ("many", "few"))
+    config = tiny_config(
+        data__validation=0, data__select_on="nothing", optim__class_weights="balanced"
+    )
+    built = make_experiment(config, {"train": train, "test": train})
+    objective = built.train_step.keywords["objective"]
+    assert objective.keywords["class_weights"] == pytest.approx((2 / 3, 2))

@@ -7,21 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
-import jax
-import numpy as np
 import pytest
 
-from vit_jax import data
-from vit_jax.config import make_config
+from tests.parallel.running import wait_for_step
+from tests.training.made import RESNET, differing, interrupted, newest
 from vit_jax.errors import UserError
-from vit_jax.parallel.signals import Interrupted
-from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
-from vit_jax.training import logs
-from vit_jax.training.experiment import make_experiment
 from vit_jax.training.train import train_and_evaluate
 
 VIT = {
@@ -31,10 +24,8 @@ VIT = {
     "optim__clip_norm": 1.0, "eval_every": "2 steps", "num_steps": 4,
 }  # fmt: skip
 VIT_NOISE = {key: VIT[key] for key in VIT if key not in ("eval_every", "num_steps")}
-RESNET = {
-    "model__name": "resnet10", "model__width": 4, "model__patch_size": None,
-    "model__depth": None, "model__num_heads": None, "optim__name": "sgd",
-    "schedule__name": "plateau", "schedule__plateau_patience": 1,
+PLATEAU = RESNET | {
+    "optim__name": "sgd", "schedule__name": "plateau", "schedule__plateau_patience": 1,
     "schedule__plateau_min_delta": 0.5, "eval_every": "1 steps", "num_steps": 4,
 }  # fmt: skip
 MASKED = {
@@ -45,56 +36,21 @@ MASKED = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def interrupt_after_one_step(monkeypatch):
-    """A function after which a real signal arrives during a run's first step."""
-
-    def arm(number):
-        original, calls = logs.TrainLog.add, []
-
-        def add(*arguments):
-            if not calls:
-                signal.raise_signal(number)
-            calls.append(arguments)
-            original(*arguments)
-
-        monkeypatch.setattr(logs.TrainLog, "add", add)
-
-    yield arm
-    monkeypatch.undo()
-
-
-def newest(workdir):
-    """Every array of the newest checkpoint: parameters, averages, optimizer."""
-    config = make_config(RunFolder(workdir).read("config"))
-    experiment = make_experiment(config, data.load(config.data))
-    with Checkpoints(RunFolder(workdir).checkpoints, read_only=True) as checkpoints:
-        return checkpoints.restore("latest", jax.eval_shape(experiment.init_state))[0]
-
-
-def assert_identical(a, b):
-    jax.tree.map(np.testing.assert_array_equal, a, b)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes", [VIT, RESNET, MASKED], ids=["vit", "resnet", "masked autoencoder"]
+    "changes", [VIT, PLATEAU, MASKED], ids=["vit", "resnet", "masked autoencoder"]
 )
-def test_resume_at_every_step_is_exact(
-    tiny_config, tmp_path, monkeypatch, interrupt_after_one_step, changes
-):
+def test_resume_at_every_step_is_exact(tiny_config, tmp_path, changes):
     config = tiny_config(**changes)
     whole = train_and_evaluate(config, tmp_path / "whole")
     for step in range(1, config.num_steps):
-        with monkeypatch.context(), pytest.raises(Interrupted) as interruption:
-            interrupt_after_one_step(signal.SIGTERM)
+        with interrupted() as interruption:
             train_and_evaluate(config, tmp_path / "pieces")
-        monkeypatch.undo()
         assert interruption.value.step == step
         assert interruption.value.exit_status == 143
         assert int(newest(tmp_path / "pieces").step) == step
     pieces = train_and_evaluate(config, tmp_path / "pieces")
-    assert_identical(newest(tmp_path / "whole"), newest(tmp_path / "pieces"))
+    assert not differing(newest(tmp_path / "whole"), newest(tmp_path / "pieces"))
     for results in (whole, pieces):
         assert results.pop("train_seconds") > 0
         assert results.pop("cpu_seconds") > 0
@@ -115,20 +71,18 @@ def test_resume_at_every_step_is_exact(
 @pytest.mark.long
 @pytest.mark.slow
 def test_resume_with_a_teacher_is_exact_and_refuses_another_one(
-    tiny_config, tiny_run, tmp_path, monkeypatch, interrupt_after_one_step
+    tiny_config, tiny_run, tmp_path
 ):
     teacher, moved = tmp_path / "teacher", tmp_path / "moved"
-    train_and_evaluate(tiny_config(**RESNET), teacher)
+    train_and_evaluate(tiny_config(**PLATEAU), teacher)
     config = tiny_config(
         **VIT, distill__teacher=str(teacher), model__distillation_token=True
     )
     whole = train_and_evaluate(config, tmp_path / "whole")
     assert 0 <= RunFolder(tmp_path / "whole").read_metrics()[0]["teacher_accuracy"] <= 1
     for _ in range(3):  # of four steps
-        with pytest.raises(Interrupted):
-            interrupt_after_one_step(signal.SIGTERM)
+        with interrupted():
             train_and_evaluate(config, tmp_path / "pieces")
-        monkeypatch.undo()
 
     teacher.rename(moved)
     shutil.copytree(tiny_run[0], teacher)
@@ -146,7 +100,7 @@ def test_resume_with_a_teacher_is_exact_and_refuses_another_one(
         stored = RunFolder(tmp_path / name).read("config")
         stored["distill"]["teacher"] = str(moved)
         RunFolder(tmp_path / name).write("config", stored)
-    assert_identical(newest(tmp_path / "whole"), newest(tmp_path / "pieces"))
+    assert not differing(newest(tmp_path / "whole"), newest(tmp_path / "pieces"))
 
 
 def test_a_finished_run_is_not_trained_again(tiny_run, tiny_config):
@@ -154,7 +108,7 @@ def test_a_finished_run_is_not_trained_again(tiny_run, tiny_config):
     before = newest(workdir)
     again = train_and_evaluate(tiny_config(), workdir)
     assert again == results
-    assert_identical(before, newest(workdir))
+    assert not differing(before, newest(workdir))
 
 
 def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
@@ -172,29 +126,24 @@ def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
 
 
 @pytest.mark.slow
-def test_a_run_from_before_a_setting_existed_goes_on(tiny_config, tiny_run, tmp_path):
-    workdir = shutil.copytree(tiny_run[0], tmp_path / "copy")
-    stored = json.loads((workdir / "config.json").read_text())
+def test_a_run_from_before_a_setting_existed_goes_on(tiny_config, tiny_run, copied_run):
+    stored = json.loads((copied_run / "config.json").read_text())
     del stored["model"]["attention_implementation"], stored["shard_params"]
     del stored["content_sha256"]  # as after an edit by hand
-    (workdir / "config.json").write_text(json.dumps(stored))
-    assert train_and_evaluate(tiny_config(), workdir) == tiny_run[1]
+    (copied_run / "config.json").write_text(json.dumps(stored))
+    assert train_and_evaluate(tiny_config(), copied_run) == tiny_run[1]
+    other = tiny_config(model__attention_implementation="xla")
     with pytest.raises(UserError, match="attention_implementation: 'plain' -> 'xla'"):
-        train_and_evaluate(tiny_config(model__attention_implementation="xla"), workdir)
+        train_and_evaluate(other, copied_run)
 
 
 @pytest.mark.slow
-def test_a_change_that_does_not_fit_leaves_the_run_as_it_was(
-    tiny_config, tiny_run, tmp_path
-):
-    workdir = shutil.copytree(tiny_run[0], tmp_path / "copy")
-    before = (workdir / "config.json").read_bytes()
+def test_a_change_that_does_not_fit_leaves_the_run_as_it_was(tiny_config, copied_run):
+    before = (copied_run / "config.json").read_bytes()
+    changed = tiny_config(model__depth=2)
     with pytest.raises(UserError, match="does not fit"):
-        train_and_evaluate(
-            tiny_config(model__depth=2), workdir, resume_with_changes=True
-        )
-    assert (workdir / "config.json").read_bytes() == before
-    assert load_run(workdir).config.model.depth == 1
+        train_and_evaluate(changed, copied_run, resume_with_changes=True)
+    assert (copied_run / "config.json").read_bytes() == before
 
 
 @pytest.mark.slow
@@ -211,20 +160,6 @@ def test_a_run_can_be_made_longer(tiny_config, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_early_stopping_ends_a_run_and_stays_ended(tiny_config, tmp_path):
-    config = tiny_config(
-        num_steps=30, eval_every="2 steps", early_stopping__patience=1,
-        early_stopping__after="5 steps", optim__learning_rate=0.0,
-    )  # fmt: skip
-    results = train_and_evaluate(config, tmp_path)
-    # Nothing is learned, so the second evaluation is no better than the first; the
-    # first evaluation that may end the run is the one at step 6.
-    assert results["num_steps"] == 6
-    assert int(newest(tmp_path).step) == 6
-    assert train_and_evaluate(config, tmp_path) == results
-
-
-@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_and_keeps_the_best(tiny_config, tmp_path):
     train_and_evaluate(tiny_config(optim__name="sgd", num_steps=2), tmp_path)
     best = load_run(tmp_path)
@@ -236,7 +171,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_best(tiny_config, tmp_pat
         train_and_evaluate(exploding, tmp_path, resume_with_changes=True)
     after = load_run(tmp_path)
     assert after.step == best.step
-    assert_identical(after.variables, best.variables)
+    assert not differing(after.variables, best.variables)
 
 
 def command(workdir, *arguments):
@@ -257,16 +192,6 @@ def start(workdir, *arguments):
         text=True,
         env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
     )
-
-
-def wait_for_step(workdir, step, process):
-    """Returns when a line of metrics.jsonl has reached `step`."""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and process.poll() is None:
-        if any(r["step"] >= step for r in RunFolder(workdir).read_metrics()):
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"never reached step {step}: {process.communicate()}")
 
 
 @pytest.mark.slow
@@ -292,7 +217,7 @@ def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_
         _, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
         assert int(newest(workdir).step) == 400
-    assert_identical(newest(tmp_path / "whole"), newest(pieces))
+    assert not differing(newest(tmp_path / "whole"), newest(pieces))
     environment = json.loads((pieces / "environment.json").read_text())
     assert len(environment["earlier_starts"]) == 3
 
@@ -311,36 +236,28 @@ def test_a_second_signal_ends_at_once_and_leaves_the_checkpoint(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_damaged_newest_checkpoint_costs_steps_and_no_bits(
-    tiny_config, tmp_path, monkeypatch, interrupt_after_one_step
-):
+def test_a_damaged_newest_checkpoint_costs_steps_and_no_bits(tiny_config, tmp_path):
     config = tiny_config(checkpoint_every="1 steps", eval_every="2 steps")
     train_and_evaluate(config, tmp_path / "whole")
     pieces = tmp_path / "pieces"
     for _ in range(3):
-        with pytest.raises(Interrupted):
-            interrupt_after_one_step(signal.SIGTERM)
+        with interrupted():
             train_and_evaluate(config, pieces)
-        monkeypatch.undo()
     arrays = max((pieces / "checkpoints" / "3").rglob("d/*"), key=os.path.getsize)
     flipped = bytearray(arrays.read_bytes())
     flipped[len(flipped) // 2] ^= 1
     arrays.write_bytes(flipped)
     with pytest.warns(UserWarning, match=arrays.name):
         train_and_evaluate(config, pieces)
-    assert_identical(newest(tmp_path / "whole"), newest(pieces))
+    assert not differing(newest(tmp_path / "whole"), newest(pieces))
 
 
 @pytest.mark.slow
-def test_resume_on_more_devices_agrees_to_rounding(
-    tiny_config, tmp_path, monkeypatch, interrupt_after_one_step
-):
+def test_resume_on_more_devices_agrees_to_rounding(tiny_config, tmp_path):
     config = tiny_config(**VIT)
     whole = train_and_evaluate(config, tmp_path / "one")
-    with pytest.raises(Interrupted):
-        interrupt_after_one_step(signal.SIGTERM)
+    with interrupted():
         train_and_evaluate(config, tmp_path / "eight")
-    monkeypatch.undo()
     config.num_devices = 8
     moved = train_and_evaluate(config, tmp_path / "eight")
     assert moved["num_devices"] == 8
@@ -355,4 +272,4 @@ def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
     train_and_evaluate(config, tmp_path / "one")
     config.data.placement, config.steps_per_dispatch = "host", 3
     train_and_evaluate(config, tmp_path / "other")
-    assert_identical(newest(tmp_path / "one"), newest(tmp_path / "other"))
+    assert not differing(newest(tmp_path / "one"), newest(tmp_path / "other"))

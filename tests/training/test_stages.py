@@ -1,19 +1,15 @@
 """Runs in stages: what is frozen, where each stage starts, and exact resume."""
 
-import dataclasses
-import signal
-
 import jax
 import numpy as np
 import pytest
 
+from tests.training.made import RESNET, differing, interrupted, newest
 from vit_jax import data
 from vit_jax.errors import UserError
-from vit_jax.parallel.signals import Interrupted
-from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
-from vit_jax.training import logs, objectives, steps, trainable
+from vit_jax.training import objectives, steps, trainable
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.train import train_and_evaluate
 
@@ -22,25 +18,11 @@ HEAD_THEN_ALL = (
      "schedule.warmup": "0 steps"},
     {"num_steps": 3, "optim.layer_decay": 0.8, "augment.mixup_alpha": 0.5},
 )  # fmt: skip
-RESNET = {
-    "model__name": "resnet10", "model__width": 4, "model__patch_size": None,
-    "model__depth": None, "model__num_heads": None,
-}  # fmt: skip
 
 
 def initial(config):
     built = make_experiment(config, data.load(config.data))
     return jax.device_get(built.init_state())
-
-
-def differing(a, b):
-    """Names of the leaves whose bits differ."""
-    pairs = zip(jax.tree_util.tree_leaves_with_path(a), jax.tree.leaves(b), strict=True)
-    return {
-        jax.tree_util.keystr(path, simple=True, separator="/")
-        for (path, x), y in pairs
-        if not np.array_equal(x, y)
-    }
 
 
 @pytest.fixture(scope="module")
@@ -82,25 +64,11 @@ def test_the_second_stage_goes_on_from_the_first(staged):
     assert [rates[step] for step in (4, 5, 6)] == pytest.approx([0, 5e-4, 1e-3])
 
 
-def arm(monkeypatch, number):
-    """A real signal arrives during the next step."""
-    original, calls = logs.TrainLog.add, []
-
-    def add(*arguments):
-        if not calls:
-            signal.raise_signal(number)
-        calls.append(arguments)
-        original(*arguments)
-
-    monkeypatch.setattr(logs.TrainLog, "add", add)
-
-
 @pytest.mark.slow
-def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path, monkeypatch):
+def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path):
     config, workdir, whole = staged
     for step in range(1, 6):
-        with monkeypatch.context() as patch, pytest.raises(Interrupted) as interruption:
-            arm(patch, signal.SIGTERM)
+        with interrupted() as interruption:
             train_and_evaluate(config, tmp_path)
         assert interruption.value.step == step
     pieces = train_and_evaluate(config, tmp_path)
@@ -132,7 +100,7 @@ def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path, monkeypa
     ids=["teacher and Muon", "eight devices that the host feeds"],
 )
 def test_stages_resume_with_a_teacher_and_on_other_roads(
-    tiny_config, tiny_run, tmp_path, monkeypatch, changes
+    tiny_config, tiny_run, tmp_path, changes
 ):
     """At every checkpoint, with the optimizer's state."""
     changes = {"stages": HEAD_THEN_ALL} | changes
@@ -143,22 +111,13 @@ def test_stages_resume_with_a_teacher_and_on_other_roads(
     train_and_evaluate(config, tmp_path / "whole")
     stops = []
     while stops[-1:] != [5] and stops[-1:] != [6]:
-        with monkeypatch.context() as patch, pytest.raises(Interrupted) as interruption:
-            arm(patch, signal.SIGTERM)
+        with interrupted() as interruption:
             train_and_evaluate(config, tmp_path / "pieces")
         stops.append(interruption.value.step)
     assert len(stops) >= 3 and len(set(stops)) == len(stops)
     train_and_evaluate(config, tmp_path / "pieces")
-    states = [last_state(config, tmp_path / name) for name in ("whole", "pieces")]
+    states = [newest(tmp_path / name, 1, 3) for name in ("whole", "pieces")]
     assert int(states[0].step) == 6 and differing(*states) == set()
-
-
-def last_state(config, workdir):
-    """Every array of the newest checkpoint of a run of two stages."""
-    splits = data.load(config.data)
-    target = jax.eval_shape(make_experiment(config, splits, 1, 3).init_state)
-    with Checkpoints(RunFolder(workdir).checkpoints, read_only=True) as checkpoints:
-        return checkpoints.restore("latest", target)[0]
 
 
 @pytest.mark.slow
@@ -180,12 +139,14 @@ def test_a_stage_may_end_early_and_the_next_begins(tiny_config, tmp_path):
     stages = [
         {"num_steps": 30, "optim.trainable": "head", "optim.learning_rate": 0.0,
          "early_stopping.patience": 1},
-        {"num_steps": 2},
+        {"num_steps": 30, "early_stopping.patience": 1, "optim.learning_rate": 0.0,
+         "early_stopping.after": "5 steps"},
     ]  # fmt: skip
     config = tiny_config(stages=stages, eval_every="2 steps")
     results = train_and_evaluate(config, tmp_path)
-    # Nothing is learned, so the second evaluation, at step 4, is no better.
-    assert [s["last_step"] for s in results["stages"]] == [4, 6]
+    # Nothing is learned, so the second evaluation of a stage is no better; in the
+    # second stage the one after 6 steps is the first that may end it.
+    assert [s["last_step"] for s in results["stages"]] == [4, 10]
     assert train_and_evaluate(config, tmp_path) == results
 
 
@@ -196,17 +157,17 @@ def test_a_later_stage_is_checked_before_the_first_is_trained(tiny_config, tmp_p
     assert RunFolder(tmp_path).read_metrics() == []
 
 
-def test_layers_of_a_resnet_have_no_order(tiny_config):
+def test_layers_of_a_resnet_have_no_order(tiny_config, splits):
     config = tiny_config(optim__layer_decay=0.5, **RESNET)
     with pytest.raises(UserError, match="resnet10 has no blocks"):
-        make_experiment(config, data.load(config.data))
+        make_experiment(config, splits)
 
 
 @pytest.mark.slow
-def test_frozen_parts_cost_no_backward_pass(tiny_config):
+def test_frozen_parts_cost_no_backward_pass(tiny_config, splits):
     """XLA counts the floating-point operations of the compiled gradients."""
     config = tiny_config(model__depth=4, model__width=32)
-    built = make_experiment(config, data.load(config.data))
+    built = make_experiment(config, splits)
     state = jax.eval_shape(built.init_state)
     images = jax.ShapeDtypeStruct((16, 8, 8, 1), np.float32)
     targets = jax.ShapeDtypeStruct((16, 10), np.float32)
@@ -240,12 +201,9 @@ def test_frozen_parts_cost_no_backward_pass(tiny_config):
     assert head < half < 0.75 * everything
 
 
-def test_the_state_of_the_optimizer_covers_what_is_trained(tiny_config):
-    config = tiny_config(stages=HEAD_THEN_ALL)
-    splits = data.load(config.data)
-    counts = []
+def test_the_state_of_the_optimizer_covers_what_is_trained(tiny_config, splits):
+    config, counts = tiny_config(stages=HEAD_THEN_ALL), []
     for stage in range(2):
         state = jax.eval_shape(make_experiment(config, splits, stage).init_state)
-        assert dataclasses.is_dataclass(state)
         counts.append(sum(x.size for x in jax.tree.leaves(state.opt_state)))
     assert counts[0] < 2 * 170 + 10 < counts[1]

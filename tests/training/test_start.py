@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.rows import slow
+from tests.training.made import RESNET
 from vit_jax import data, pretrained
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
@@ -127,12 +128,9 @@ def test_a_head_is_kept_for_the_same_classes_alone(tiny_config, changed_run):
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_resnet_starts_from_a_resnet(tiny_config, tmp_path):
-    resnet = {"model__name": "resnet10", "model__width": 4, "model__patch_size": None,
-              "model__depth": None, "model__num_heads": None}  # fmt: skip
-    train_and_evaluate(tiny_config(num_steps=2, **resnet), tmp_path / "a")
-    config = tiny_config(pretrained__path=str(tmp_path / "a"), **STILL, **resnet)
-    stages = [{"num_steps": 1, "optim.trainable": "head"}]
-    config.stages = stages
+    train_and_evaluate(tiny_config(num_steps=2, **RESNET), tmp_path / "a")
+    config = tiny_config(pretrained__path=str(tmp_path / "a"), **STILL, **RESNET)
+    config.stages = [{"num_steps": 1, "optim.trainable": "head"}]
     train_and_evaluate(config, tmp_path / "b")
     old, new = (load_run(tmp_path / name) for name in "ab")
     for a, b in zip(leaves(old, "head"), leaves(new, "head"), strict=True):
@@ -157,8 +155,7 @@ def test_weights_of_timms_names_go_out_and_in(tiny_config, tiny_run, tmp_path):
     ("changes", "words"),
     [
         ({"model__width": 32}, "does not fit the model"),
-        slow({"model__name": "resnet18", "model__width": None, "model__depth": None,
-          "model__num_heads": None, "model__patch_size": None}, "does not fit"),
+        slow(RESNET, "does not fit"),
         ({"pretrained__path": "nowhere.pth"}, "cannot be read"),
         slow({"pretrained__path": "nowhere.pth", "time_budget": "1 minute",
               "num_steps": None}, "cannot be read"),

@@ -7,15 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax import data
-from vit_jax.parallel import mesh as meshes
+from tests.training.made import RESNET, batch_of
 from vit_jax.training import experiment
-
-
-@pytest.fixture(scope="module")
-def splits(tiny_config):
-    return data.load(tiny_config().data)
-
 
 _BUILT = {}
 
@@ -27,15 +20,7 @@ def one_step(config, splits, num_steps=1, lr_scale=1.0, seed=None):
         built = experiment.make_experiment(config, splits)
         _BUILT[name] = built, jax.jit(built.train_step), built.init_state()
     built, step, state = _BUILT[name]
-    train = splits["train"]
-    indices = np.arange(config.batch_size, dtype=np.int32)
-    batch = {
-        "images": train.images[indices],
-        "labels": train.labels[indices],
-        "indices": indices,
-        "epochs": np.zeros_like(indices),
-    }
-    batch = meshes.put(batch, meshes.split_batch(built.mesh))
+    batch = batch_of(built)
     key = built.root_key if seed is None else jax.random.key(seed)
     metrics = {}
     for _ in range(num_steps):
@@ -113,17 +98,7 @@ def test_microbatches_in_a_loop_are_microbatches_written_out(tiny_config, splits
     """An accelerator loops over microbatches; for a CPU they are written out."""
     config = tiny_config(optim__num_microbatches=2, model__dropout=0.1)
     built = experiment.make_experiment(config, splits)
-    train, state = splits["train"], built.init_state()
-    indices = np.arange(config.batch_size, dtype=np.int32)
-    batch = meshes.put(
-        {
-            "images": train.images[indices],
-            "labels": train.labels[indices],
-            "indices": indices,
-            "epochs": np.zeros_like(indices),
-        },
-        meshes.split_batch(built.mesh),
-    )
+    state, batch = built.init_state(), batch_of(built)
     looped, unrolled = (
         jax.jit(functools.partial(built.train_step, unroll=unroll))(
             state, batch, built.root_key, jnp.float32(1)
@@ -139,12 +114,7 @@ def test_only_one_microbatch_is_in_memory_at_a_time(tiny_config, splits):
     def scratch_bytes(num_microbatches):
         config = tiny_config(batch_size=512, optim__num_microbatches=num_microbatches)
         built = experiment.make_experiment(config, splits)
-        images = splits["train"].images
-        shape = jax.ShapeDtypeStruct
-        batch = {
-            "images": shape((512, *images.shape[1:]), images.dtype),
-            **dict.fromkeys(("labels", "indices", "epochs"), shape((512,), np.int32)),
-        }
+        batch = batch_of(built)
         state, key = jax.eval_shape(built.init_state), built.root_key
         lowered = jax.jit(built.train_step).lower(state, batch, key, jnp.float32(1))
         return lowered.compile().memory_analysis().temp_size_in_bytes
@@ -194,10 +164,7 @@ def test_clipping_bounds_the_update_and_reports_the_norm_before(tiny_config, spl
 
 @pytest.mark.slow
 def test_batchnorm_statistics_are_updated(tiny_config, splits):
-    config = tiny_config(
-        model__name="resnet10", model__width=4, model__patch_size=None,
-        model__depth=None, model__num_heads=None, optim__ema_decay=0.9,
-    )  # fmt: skip
+    config = tiny_config(**RESNET, optim__ema_decay=0.9)
     start, _ = one_step(config, splits, num_steps=0)
     after, metrics = one_step(config, splits)
     assert largest_difference(start.batch_stats, after.batch_stats) > 0

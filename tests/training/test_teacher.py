@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax import data
+from tests.training.made import RESNET, batch_of
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
 from vit_jax.files import read_json
@@ -17,16 +17,6 @@ from vit_jax.runs.load import load_run
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.teacher import logits_of
 from vit_jax.training.train import train_and_evaluate
-
-
-@pytest.fixture(scope="module")
-def splits(tiny_config):
-    return data.load(tiny_config().data)
-
-
-@pytest.fixture
-def copied_run(tiny_run, tmp_path):
-    return shutil.copytree(tiny_run[0], tmp_path / "teacher")
 
 
 def change_json(path, **changes):
@@ -99,10 +89,12 @@ def test_other_images_steps_and_weights_are_refused(
 
 
 @pytest.mark.slow
-def test_the_teacher_sees_the_images_by_its_own_normalisation(tiny_config, tiny_run):
+def test_the_teacher_sees_the_images_by_its_own_normalisation(
+    tiny_config, tiny_run, splits
+):
     run = load_run(tiny_run[0])
     other = tiny_config(data__mean=(0.7,), data__std=(0.1,)).data
-    images = data.load(run.config.data)["test"].images[:4]
+    images = splits["test"].images[:4]
     normalized = jnp.float32((images / 255 - 0.7) / 0.1)
     seen = jax.jit(logits_of(run, other))(run.variables, normalized)
     np.testing.assert_allclose(jax.nn.softmax(seen), run.predict(images), rtol=1e-4)
@@ -117,8 +109,7 @@ def test_a_student_without_labels_learns_what_the_teacher_says(
     """Every label is 0 here, and has no weight beside what a ResNet says."""
     workdir = tmp_path_factory.getbasetemp() / "resnet_teacher"
     resnet = tiny_config(
-        model__name="resnet10", model__width=8, model__patch_size=None,
-        model__depth=None, model__num_heads=None, num_steps=60, batch_size=64,
+        **RESNET | {"model__width": 8}, num_steps=60, batch_size=64,
         eval_every="30 steps", optim__learning_rate=3e-3, data__mean=(0.1,),
         data__std=(2.0,),
     )  # fmt: skip
@@ -134,11 +125,7 @@ def test_a_student_without_labels_learns_what_the_teacher_says(
     step, state = jax.jit(built.train_step), built.init_state()
     order = np.random.default_rng(0)
     for _ in range(config.num_steps):
-        indices = order.integers(len(train), size=64).astype(np.int32)
-        batch = {
-            "images": unlabelled.images[indices], "labels": unlabelled.labels[indices],
-            "indices": indices, "epochs": np.zeros_like(indices),
-        }  # fmt: skip
+        batch = batch_of(built, order.integers(len(train), size=64).astype(np.int32))
         state, metrics = step(
             state, batch, built.root_key, jnp.float32(1), built.teacher
         )

@@ -1,4 +1,4 @@
-"""The training state before the first step."""
+"""The training state before the first step, and random keys."""
 
 import jax
 import numpy as np
@@ -6,7 +6,8 @@ import optax
 import pytest
 
 from vit_jax import models
-from vit_jax.training import rng, train_state
+from vit_jax.training import train_state
+from vit_jax.training.train_state import key_for
 
 
 @pytest.mark.parametrize("use_ema", [False, True])
@@ -21,7 +22,7 @@ def test_the_initial_state(use_ema):
         use_ema=use_ema,
     )
     assert state.step.dtype == np.int32 and int(state.step) == 0
-    key = rng.key_for(root, "init", 0)
+    key = key_for(root, "init", 0)
     expected = models.init_variables(model, key, shape)
     jax.tree.map(np.testing.assert_array_equal, state.variables, dict(expected))
     assert state.batch_stats and (state.ema is not None) == use_ema
@@ -34,3 +35,22 @@ def test_the_initial_state(use_ema):
                 for part in (state.ema, vars(state))
             )
             assert averages.isdisjoint(current)
+
+
+def test_keys_differ_by_name_and_step_and_root():
+    keys = [
+        key_for(jax.random.key(seed), name, step)
+        for seed in (0, 1)
+        for name in ("augment", "dropout")
+        for step in (0, 1, 2)
+    ]
+    data = {tuple(np.asarray(jax.random.key_data(key)).tolist()) for key in keys}
+    assert len(data) == len(keys)
+
+
+def test_a_traced_step_gives_the_same_key():
+    root = jax.random.key(3)
+    inside = jax.jit(lambda step: key_for(root, "augment", step))(7)
+    assert (
+        jax.random.key_data(inside) == jax.random.key_data(key_for(root, "augment", 7))
+    ).all()

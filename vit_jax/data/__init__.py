@@ -7,7 +7,7 @@ decoded.py, image_files.py, rows.py    images of folders, in memory or in a file
 download.py, cifar_layouts.py, pickles.py    official files: fetched, checked, read
 permutation.py   random orders that no version of NumPy changes
 
-Imports `vit_jax.errors`, `files` and `user_cache` only, and never JAX.
+Imports `vit_jax.errors` and `files` only, and never JAX.
 """
 
 import pathlib

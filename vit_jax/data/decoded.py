@@ -30,8 +30,7 @@ from tqdm import tqdm
 
 from vit_jax.data.image_files import UnreadableImageError, read_image
 from vit_jax.errors import UserError
-from vit_jax.files import hashed, read_json
-from vit_jax.user_cache import cache_folder
+from vit_jax.files import cache_folder, hashed, read_json
 
 _LOGGER = logging.getLogger(__name__)
 

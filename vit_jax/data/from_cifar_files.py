@@ -16,8 +16,7 @@ from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, fetch
 from vit_jax.data.pickles import load_pickle
 from vit_jax.errors import UserError, did_you_mean, show
-from vit_jax.files import user_path
-from vit_jax.user_cache import cache_folder
+from vit_jax.files import cache_folder, user_path
 
 # For each config.data.name, the dataset and the kind of label that is learned.
 NAMES = {

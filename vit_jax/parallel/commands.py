@@ -36,10 +36,7 @@ def make_parser(
 ) -> argparse.ArgumentParser:
     """A parser whose --help shows a module's docstring as it is written.
 
-    Args:
-      name: the name of the module, as after `python -m`.
-      doc: the docstring of the module.
-      epilog: the last lines of --help.
+    `name` is that of the module, as after `python -m`, and `doc` its docstring.
     """
     script = os.path.basename(sys.argv[0])
     return argparse.ArgumentParser(
@@ -48,23 +45,6 @@ def make_parser(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=epilog,
         allow_abbrev=False,  # a misspelt flag is reported instead of guessed
-    )
-
-
-def add_process_flags(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of a run with several processes, which `distributed` reads."""
-    group = parser.add_argument_group("several processes")
-    group.add_argument("--coordinator_address", metavar="HOST:PORT", help="see above")
-    group.add_argument("--num_processes", metavar="N", help="see above")
-    group.add_argument("--process_id", metavar="I", help="see above, from 0")
-    group.add_argument(
-        "--distributed", action="store_true", help="ask the cluster for these three"
-    )
-    group.add_argument(
-        "--startup_timeout_seconds",
-        metavar="N",
-        default="300",
-        help="limit for the wait until all processes have started (%(default)s)",
     )
 
 

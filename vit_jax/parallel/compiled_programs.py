@@ -5,7 +5,7 @@ import pathlib
 import sys
 import warnings
 
-from vit_jax.user_cache import cache_folder
+from vit_jax.files import cache_folder
 
 
 def compiled_folder() -> pathlib.Path:

@@ -36,15 +36,14 @@ def start_from_flags(flags: Any) -> None:
     """Calls `start` if the command line says that there are several processes.
 
     Args:
-      flags: has the attributes coordinator_address, num_processes, process_id (None
-        where a flag is not given), distributed and startup_timeout_seconds.
+      flags: of `vit_jax.main`; None is one that is not given.
 
     Raises:
       UserError: the flags are incomplete or contradict each other, or see `start`.
     """
     names = ("coordinator_address", "num_processes", "process_id")
-    given = {name: getattr(flags, name) for name in names}
-    missing = [f"--{name}" for name, value in given.items() if value is None]
+    given = {f"--{name}": getattr(flags, name) for name in names}
+    missing = [name for name, value in given.items() if value is None]
     if flags.distributed and len(missing) < len(given):
         raise UserError(
             "--distributed asks the cluster for the address, number and id of the "
@@ -53,31 +52,18 @@ def start_from_flags(flags: Any) -> None:
     if not flags.distributed and 0 < len(missing) < len(given):
         raise UserError(
             f"{' and '.join(missing)} is missing; several processes need all of "
-            f"{', '.join(f'--{name}' for name in names)}."
+            f"{', '.join(given)}."
         )
     if flags.distributed or not missing:
-        start(
-            given["coordinator_address"],
-            _whole_number("num_processes", given["num_processes"]),
-            _whole_number("process_id", given["process_id"]),
-            timeout_seconds=_whole_number(
-                "startup_timeout_seconds", flags.startup_timeout_seconds
-            ),
-        )
-
-
-def _whole_number(name: str, value: str | int | None) -> int | None:
-    if value is not None and not str(value).isdecimal():
-        raise UserError(f"--{name} is {value}, but must be a whole number.")
-    return None if value is None else int(value)
+        start(*given.values(), timeout_seconds=flags.startup_timeout_seconds)
 
 
 def start(
-    coordinator_address: str | None = None,
-    num_processes: int | None = None,
-    process_id: int | None = None,
+    coordinator_address: str | None,
+    num_processes: int | None,
+    process_id: int | None,
     *,
-    timeout_seconds: int = 300,
+    timeout_seconds: int,
 ) -> None:
     """Connects this process with the others, before anything else uses JAX.
 

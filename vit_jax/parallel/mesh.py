@@ -36,12 +36,11 @@ def make_mesh(num_devices: int = 0, among: Sequence[jax.Device] | None = None) -
             "to use equally many devices; give a multiple of that, or 0 for all."
         )
     num_devices = num_devices or len(devices)
+    each = num_devices // num_processes
     devices = [
         device
         for index in range(num_processes)
-        for device in [d for d in devices if d.process_index == index][
-            : num_devices // num_processes
-        ]
+        for device in [d for d in devices if d.process_index == index][:each]
     ]
     # linen does not support explicit axes, which are JAX's default.
     return jax.make_mesh(
@@ -87,25 +86,6 @@ def split_state(mesh: Mesh, state: Any) -> Any:
         return NamedSharding(mesh, PartitionSpec(*[None] * axis, "data"))
 
     return jax.tree.map(sharding, state)
-
-
-def check_batch_size(batch_size: int, num_parts: int) -> None:
-    """Refuses a training batch that cannot be divided into equal parts.
-
-    Args:
-      num_parts: number of devices times number of microbatches.
-
-    Raises:
-      UserError: names both numbers and the nearest sizes that work.
-    """
-    if batch_size % num_parts:
-        below = batch_size // num_parts * num_parts
-        near = [str(size) for size in (below, below + num_parts) if size]
-        raise UserError(
-            f"config.batch_size is {batch_size}, but must be a multiple of {num_parts} "
-            f"(devices of all processes times microbatches); use "
-            f"{' or '.join(near)}."
-        )
 
 
 def free_bytes(mesh: Mesh) -> int | None:

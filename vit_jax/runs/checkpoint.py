@@ -77,9 +77,9 @@ class Checkpoints:
             self._ranks[step] = tuple(found_rank)
             if damage:
                 self._damage[step] = damage
-        for step, damage in self._damage.items():
-            if processes.is_primary():
-                warnings.warn(f"Checkpoint {step} is damaged: {damage}", stacklevel=3)
+                if processes.is_primary():
+                    text = f"Checkpoint {step} is damaged: {damage}"
+                    warnings.warn(text, stacklevel=3)
         if self._damage and not self.steps():
             self._manager.close()
             raise UserError(
@@ -166,11 +166,7 @@ class Checkpoints:
             self._manager.save(step, args=ocp.args.Composite(state=item), force=True)
 
     def wait(self) -> None:
-        """Blocks until the save in progress is committed.
-
-        Raises:
-          UserError: the disk was full; the checkpoints before it are kept.
-        """
+        """Blocks until the save in progress is committed; raises as `save` does."""
         with self._report_full_disk():
             self._manager.wait_until_finished()
         self._remove_leftovers()

@@ -32,13 +32,13 @@ from vit_jax.config import flatten, read_saved_config, set_value
 from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError
 from vit_jax.files import (
+    as_json,
     make_folder,
     read_json,
     refuse_links,
     user_path,
     write_json,
 )
-from vit_jax.files.hashed_json import as_json
 from vit_jax.parallel import processes
 from vit_jax.runs.environment import describe_environment
 from vit_jax.runs.lock import lock
@@ -74,11 +74,8 @@ class RunFolder:
         self._metrics = self.path / "metrics.jsonl"
 
     def create(self) -> None:
-        """Creates the folder and checks that it can be written to.
-
-        Raises:
-          UserError: it cannot be written to, or a link leads out of it.
-        """
+        """Creates the folder; raises UserError if it cannot be written to, or if a link
+        leads out of it."""
         make_folder(self.path, "--workdir")
         refuse_links(self.path, _FOLDERS)
         make_folder(self.figures, "--workdir")
@@ -136,10 +133,10 @@ class RunFolder:
 
         Args:
           config: complete, as the new start resolved it.
-          dataset: the content dataset.json would get.
+          dataset: the content that dataset.json would get.
 
         Raises:
-          UserError: the message names each key that differs, with both values.
+          UserError: names each key that differs, with both values.
         """
         changes = self.changes(config, dataset)
         if changes:
@@ -151,11 +148,8 @@ class RunFolder:
     def require_same_start(
         self, config: ConfigDict, dataset: dict[str, Any], resume_with_changes: bool
     ) -> None:
-        """Refuses processes of one training that differ in settings or data.
-
-        Raises:
-          UserError: on all processes; the message names each key that differs.
-        """
+        """Refuses processes of one training that differ in settings or data; raises as
+        `processes.require_same` does."""
         own = {"--resume_with_changes": resume_with_changes, "dataset": dataset}
         settings = flatten(as_json(config.to_dict() | own))
         processes.require_same(
@@ -181,11 +175,7 @@ class RunFolder:
         return (self.path / f"{name}.json").exists()
 
     def read(self, name: str) -> Any:
-        """The content of NAME.json.
-
-        Raises:
-          UserError: the file is missing or damaged.
-        """
+        """The content of NAME.json; raises UserError if it is missing or damaged."""
         file = self.path / f"{name}.json"
         try:
             return read_json(file)
@@ -206,19 +196,14 @@ class RunFolder:
         return self.read("results") if self.has("results") else {}
 
     def write(self, name: str, content: Any) -> None:
-        """Replaces NAME.json atomically: a reader sees the old or the new content.
-
-        Raises:
-          UserError: the disk is full, or the folder cannot be written to.
-        """
+        """Replaces NAME.json; see `files.write_file`."""
         if processes.is_primary():
             write_json(self.path / f"{name}.json", content)
 
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; raises as `write` does."""
-        if not processes.is_primary():
-            return
-        append_record(self._metrics, record)
+        if processes.is_primary():
+            append_record(self._metrics, record)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """The records of metrics.jsonl; see `records.read_records`."""

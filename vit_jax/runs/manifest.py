@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import jax
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, shorten
 from vit_jax.files import read_file
 
 _NAME = "manifest.json"
@@ -104,8 +104,7 @@ def differences(saved: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
         },
     }
     return "; ".join(
-        f"{label}: {', '.join(sorted(names)[:5])}"
-        + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        f"{label}: {shorten(sorted(names), 5)}"
         for label, names in parts.items()
         if names
     )

@@ -36,35 +36,29 @@ def as_images(
             f"{', '.join(map(str, image_shape))}], but {type(images).__name__} with "
             f"{array.dtype} was given; give uint8 images of one size, 0 to 255."
         )
-    if array.size:
-        return _as_uint8(_with_all_axes(array, image_shape))
-    if array.shape[1:] in ((), image_shape):
-        return np.empty((0, *image_shape), np.uint8)
-    raise _wrong_shape(array, image_shape)
+    return _as_uint8(_with_all_axes(array, image_shape))
 
 
 def _with_all_axes(array: np.ndarray, image_shape: tuple[int, int, int]) -> np.ndarray:
+    if array.shape == (0,):  # as of an empty list
+        array = array.reshape(0, *image_shape)
     shape = array.shape
     if image_shape[2] == 1 and shape[-2:] == image_shape[:2] and array.ndim in (2, 3):
         array = array[..., None]
     if array.shape == image_shape:
         array = array[None]
     if array.shape[1:] != image_shape:
-        raise _wrong_shape(array, image_shape)
+        raise UserError(
+            f"Images of shape {list(array.shape)} were given, but the model takes [n, "
+            f"{', '.join(map(str, image_shape))}] (images, height, width, channels); "
+            "resize or convert them."
+        )
     return array
 
 
-def _wrong_shape(array: np.ndarray, image_shape: tuple[int, int, int]) -> UserError:
-    return UserError(
-        f"Images of shape {list(array.shape)} were given, but the model takes [n, "
-        f"{', '.join(map(str, image_shape))}] (images, height, width, channels); "
-        "resize or convert them."
-    )
-
-
 def _as_uint8(array: np.ndarray) -> np.ndarray:
-    if array.dtype == np.uint8:
-        return array
+    if array.dtype == np.uint8 or not array.size:
+        return array.astype(np.uint8, copy=False)
     low, high = float(array.min()), float(array.max())
     if array.dtype.kind == "f" and low >= 0 and high <= 1:
         return np.rint(255.0 * array).astype(np.uint8)

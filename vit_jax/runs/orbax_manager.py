@@ -34,9 +34,7 @@ def make_manager(
 
     Args:
       directory: an absolute path; it is created unless `read_only`.
-      handler: of that item.
       steps_to_keep: called after each save; all other checkpoints are deleted.
-      read_only: nothing is created or deleted.
     """
     logging.getLogger("absl").addFilter(_not_from_orbax)
     registry = ocp.handlers.DefaultCheckpointHandlerRegistry()

@@ -7,21 +7,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from vit_jax.files import (
+    MAX_JSON_BYTES,
     hashed,
     open_to_append,
+    parse_json,
     read_file,
     report_failure,
     write_file,
 )
-from vit_jax.files.hashed_json import MAX_BYTES, parse
 
 
 def append_record(file: pathlib.Path, record: dict[str, Any]) -> None:
-    """Adds a line.
-
-    Raises:
-      UserError: the disk is full, or the file cannot be written.
-    """
+    """Adds a line; raises UserError if the file cannot be written."""
     with report_failure(file), open_to_append(file) as opened:
         opened.write(_to_line(record).encode())
 
@@ -42,7 +39,8 @@ def read_records(file: pathlib.Path) -> list[dict[str, Any]]:
     if not file.exists():
         return []
     records, damaged = [], []
-    for number, line in enumerate(read_file(file, MAX_BYTES).split(b"\n")[:-1], 1):
+    lines = read_file(file, MAX_JSON_BYTES).split(b"\n")[:-1]
+    for number, line in enumerate(lines, 1):
         try:
             records.append(_parse(line))
         except ValueError:
@@ -62,7 +60,7 @@ def _to_line(record: dict[str, Any]) -> str:
 
 def _parse(line: bytes) -> dict[str, Any]:
     """The record of a line; raises ValueError if it is none."""
-    record = parse(line)
+    record = parse_json(line)
     known = ("step", "epoch", "seconds")
     scores = ("loss", "accuracy")
     if not (

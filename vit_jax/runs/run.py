@@ -40,12 +40,28 @@ def build_model(
     )
 
 
+def normalize(
+    images: UInt8[Array, "*b h w c"], config_data: ConfigDict
+) -> Float[Array, "*b rows columns c"]:
+    """The model's input: (images / 255 - mean) / std, resized where a size is set."""
+    mean, std = config_data.mean, config_data.std
+    normalized = augment.normalize(images, mean=mean, std=std)
+    return augment.resize(normalized, config_data.resize)
+
+
+def model_features(
+    model: nn.Module, variables: Any, inputs: Float[Array, "b rows columns c"]
+) -> Float[Array, "b features"] | None:
+    """What the classifier sees; None if the model does not store it."""
+    _, state = model.apply(variables, inputs, train=False, mutable=["intermediates"])
+    return state.get("intermediates", {}).get("features", (None,))[0]
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Run:
     """A trained model with everything needed to use it.
 
     Attributes:
-      workdir: the run's folder.
       config: the complete settings.
       model: the linen module; `run.model.apply(run.variables, images, train=False)`
         takes normalised images.
@@ -77,8 +93,7 @@ class Run:
     def normalize(
         self, images: Shaped[Array | np.ndarray, "*b h w c"]
     ) -> Float[Array, "*b rows columns c"]:
-        """The model's input: (images / 255 - mean) / std with the run's statistics,
-        resized where config.data.resize is set.
+        """`normalize` with the run's statistics and size.
 
         Raises:
           UserError: the images are not uint8, 0 to 255; `as_images` converts them.
@@ -89,18 +104,10 @@ class Run:
                 f"Images to normalise must be uint8 from 0 to 255, but are "
                 f"{images.dtype}; run.as_images(images) converts them."
             )
-        config_data = self.config.data
-        normalized = augment.normalize(
-            images, mean=config_data.mean, std=config_data.std
-        )
-        return augment.resize(normalized, config_data.resize)
+        return normalize(images, self.config.data)
 
     def check_classifier(self) -> None:
-        """Checks that the model has classes.
-
-        Raises:
-          UserError: it has learned to reconstruct images.
-        """
+        """Raises UserError if the model has learned to reconstruct images."""
         if self.config.objective != "classification":
             raise UserError(
                 f"{self.workdir} holds a run of masked autoencoding, which classifies "
@@ -122,16 +129,11 @@ class Run:
 
     @functools.cached_property
     def _features(self):
-        def features(variables, images):
-            _, state = self.model.apply(
-                variables,
-                self.normalize(images),
-                train=False,
-                mutable=["intermediates"],
+        return backend.jit(
+            lambda variables, images: model_features(
+                self.model, variables, self.normalize(images)
             )
-            return state.get("intermediates", {}).get("features", (None,))[0]
-
-        return backend.jit(features)
+        )
 
     def _in_batches(self, function: Callable, images: Any) -> np.ndarray:
         images = self.as_images(images)
@@ -153,7 +155,6 @@ class Run:
         Args:
           images: uint8 [n, height, width, channels], 0 to 255, or what
             `model_input.as_images` makes of others.
-          calibrated: whether to divide the logits by the temperature.
 
         Raises:
           UserError: the images have another shape than those the model was trained on,
@@ -175,11 +176,7 @@ class Run:
     def features(self, images: Any) -> Float[np.ndarray, "n features"]:
         """What the classifier sees: the pooled output of the last block or stage.
 
-        Args:
-          images: see `predict`.
-
-        Raises:
-          UserError: as `predict` does; or the model does not store its features.
+        It raises as `predict` does, and where the model does not store its features.
         """
         self.check_classifier()
         if not self.has_features:

@@ -14,7 +14,7 @@ from typing import Any
 from vit_jax import augment, data, models
 from vit_jax.config.files import run_file
 from vit_jax.errors import UserError
-from vit_jax.user_cache import cache_folder
+from vit_jax.files import cache_folder
 
 # Name in the user's file -> the table of the package that it joins.
 _TABLES: dict[str, dict[str, Any]] = {
@@ -24,9 +24,7 @@ _TABLES: dict[str, dict[str, Any]] = {
 }
 # Of each table, the names that the package itself gives.
 _OWN = {name: frozenset(table) for name, table in _TABLES.items()}
-
-
-# Of the files that were named to this process.
+# SHA-256 of the files that were named to this process.
 _NAMED: set[str] = set()
 
 
@@ -37,7 +35,7 @@ def add_code_of_run(path: str) -> None:
       UserError: it was not, or has changed since; or as `add_user_code` does.
     """
     file = _find(path) if path else None
-    if file is not None and _sha256(file) not in _NAMED | _remembered():
+    if file is not None and _sha256(file) not in _named():
         raise UserError(
             f"The run needs the code of {path}, which no command on this machine has "
             "been given, so it is not run; read it, and if you trust it, name it once: "
@@ -55,16 +53,17 @@ def _list_of_named() -> pathlib.Path:
     return cache_folder() / "named_code.txt"
 
 
-def _remembered() -> set[str]:
+def _named() -> set[str]:
+    """SHA-256 of all files that were named, to this process or on this machine."""
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return set(_list_of_named().read_text(encoding="ascii").split())
-    return set()
+        return _NAMED | set(_list_of_named().read_text(encoding="ascii").split())
+    return _NAMED
 
 
 def _remember(digest: str) -> None:
-    _NAMED.add(digest)
-    if digest in _remembered():
+    if digest in _named():
         return
+    _NAMED.add(digest)
     # Without a cache folder the file has to be named in each process.
     with contextlib.suppress(OSError):
         _list_of_named().parent.mkdir(parents=True, exist_ok=True)

@@ -6,17 +6,16 @@ experiment.py       everything that a config describes; resolve.py: what it leav
                     summary.py: described in words
 start.py            the state in which a run or a stage starts; linear_probe.py: a head
                     that is solved; results.py: the content of results.json
-steps.py            train_step and eval_step, pure functions; train_state.py: the state;
-                    rng.py: random keys
+steps.py            train_step, a pure function; train_state.py: the state, and keys
 objectives.py       what a step minimises; trainable.py: which parameters it changes
 teacher.py          the model that another one learns from
-optim.py            schedules, optimizers, plateau and stopping rules
+optim.py            schedules and optimizers
 dispatch.py         several steps as one compiled program
-time_budget.py      the number of steps that fit into a time; clock.py: training time
+time_budget.py      the number of steps that fit into a time
 input_pipeline.py   batches, copied to the devices in advance
 scoring.py          scores of a split, each image exactly once; masked.py: those of
                     masked autoencoding
-history.py          the evaluations so far
+history.py          the evaluations so far; plateau and stopping rules
 logs.py             metrics, from the device to a file; progress.py: to the screen;
                     curves.py: to a figure; profile.py: a profile of some dispatches
 

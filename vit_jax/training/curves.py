@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from matplotlib.figure import Figure
 
-from vit_jax.figures import history, style
+from vit_jax.figures import history
 from vit_jax.runs.folder import RunFolder
 
 TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
@@ -70,9 +70,3 @@ def draw_history(folder: RunFolder) -> dict[str, Figure]:
         title=f"Training curves of {folder.path.name}",
     )
     return {"training_curves": figure}
-
-
-def save_history(folder: RunFolder) -> None:
-    """Draws the curves of a run's metrics.jsonl into its folder figures/."""
-    for name, figure in draw_history(folder).items():
-        style.save(figure, folder.figures / f"{name}.png")

@@ -35,28 +35,30 @@ class TrainProgram:
       dispatches: (first step, number of steps) of each, to the end of the run.
       compiled: for each number of steps the function of `compile_steps`.
       pipeline: gives each dispatch its batches.
-      root_key: the run's random key, on all devices.
-      compile_seconds: wall-clock time of compiling.
+      root_key, teacher: the run's random key and the teacher's variables, on the mesh.
+      compile_seconds: by the wall clock.
     """
 
     dispatches: list[tuple[int, int]]
     compiled: dict[int, Callable]
     pipeline: InputPipeline
     root_key: Key[Array, ""]
+    teacher: Any
     compile_seconds: float
+
+    def run(
+        self, size: int, state: TrainState, batches: Any, lr_scale: Array
+    ) -> tuple[TrainState, dict[str, Array]]:
+        """Launches `size` steps: the next state, and the metrics of each step."""
+        split, key = self.pipeline.split, self.root_key
+        return self.compiled[size](state, split, batches, key, lr_scale, self.teacher)
 
 
 def compile_training(
     experiment: Experiment, state: TrainState, num_dispatches: int | None = None
 ) -> TrainProgram:
-    """Plans the dispatches from `state` to the end and compiles them.
-
-    Args:
-      num_dispatches: only so many of them; None: all.
-
-    Raises:
-      UserError: the step does not fit into the device's memory.
-    """
+    """Plans the dispatches from `state` to the end, or only the first `num_dispatches`,
+    and compiles them; raises as `compile_steps` does."""
     config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
     pipeline = InputPipeline(experiment.splits["train"], config, mesh)
     most = steps_per_dispatch(config, plan, pipeline)
@@ -68,7 +70,8 @@ def compile_training(
     start, sizes = time.monotonic(), {size for _, size in dispatches}
     compiled = compile_steps(experiment, state, root_key, pipeline, sizes)
     seconds = time.monotonic() - start
-    return TrainProgram(dispatches, compiled, pipeline, root_key, seconds)
+    teacher = experiment.teacher
+    return TrainProgram(dispatches, compiled, pipeline, root_key, teacher, seconds)
 
 
 def plan_dispatches(
@@ -180,8 +183,7 @@ def compile_steps(
 def _require_memory(compiled: Any, experiment: Experiment, batch_bytes: int) -> None:
     """Refuses a step that needs more memory than is free; XLA would only abort.
 
-    Args:
-      batch_bytes: size of one dispatch's batches, over all devices.
+    `batch_bytes` is the size of one dispatch's batches, over all devices.
     """
     sizes, free = compiled.memory_analysis(), meshes.free_bytes(experiment.mesh)
     if sizes is None or free is None:
@@ -217,11 +219,7 @@ def _out_of_memory(experiment: Experiment, needed: int, free: int) -> UserError:
 
 @contextlib.contextmanager
 def explain_out_of_memory(config: ConfigDict) -> Iterator[None]:
-    """A context that turns JAX's report of exhausted memory into one sentence.
-
-    Raises:
-      UserError: the device's memory was exhausted.
-    """
+    """A context that turns JAX's report of exhausted memory into a UserError."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

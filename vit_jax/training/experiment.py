@@ -23,7 +23,7 @@ from vit_jax.training import masked, optim, resolve, scoring, steps, train_state
 from vit_jax.training.memory import eval_batch_size, require_memory_to_train
 from vit_jax.training.objectives import make_objective
 from vit_jax.training.plan import Plan, make_plan
-from vit_jax.training.teacher import load_teacher, pin_teacher, place_teacher
+from vit_jax.training.teacher import load_teacher, pin_teacher
 from vit_jax.training.train_state import TrainState
 
 
@@ -36,13 +36,12 @@ class Experiment:
       stage_config: the same with the settings of this stage, and without `stages`.
       stage: its number, from 0.
       splits: "train", "test" and, where asked for, "val" and "subset_test".
-      mesh: the devices.
       trained: names of the parameters that this stage trains; None: all.
       num_microbatches: number of parts in which a batch is computed.
       root_key: the run's only random key.
       init_state: () -> the state before the first step, on the mesh.
-      teacher_run: the run from whose model this one learns, or None.
-      teacher: its variables, on the mesh, or None.
+      teacher_run, teacher: the run from whose model this one learns, and its variables
+        on the mesh; or None.
       train_step: (state, batch, root_key, lr_scale, teacher) -> (state, metrics), not
         compiled; the batch is that of `steps.take_batch`.
       scoring: the module that says what `eval_step` gives and how it becomes scores:
@@ -68,6 +67,16 @@ class Experiment:
     scoring: types.ModuleType
     eval_step: Callable
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no other stage follows."""
+        return self.stage + 1 >= len(self.config.stages)
+
+    @property
+    def eval_batch_size(self) -> int:
+        """The setting, at most the largest split, as a multiple of the devices."""
+        return eval_batch_size(self.config, self.splits, self.mesh.size)
+
     def evaluate(self, variables: Any) -> dict[str, float | None]:
         """{"accuracy", "loss"} on "val", the same on every process."""
         outputs, labels = self.score(variables, "val"), self.splits["val"].labels
@@ -82,7 +91,7 @@ class Experiment:
             variables,
             self.splits[split].images,
             eval_step=self.eval_step,
-            batch_size=eval_batch_size(self.config, self.splits, self.mesh.size),
+            batch_size=self.eval_batch_size,
             mesh=self.mesh,
         )
 
@@ -98,8 +107,7 @@ def make_experiment(
     """Builds model, optimizer, augmentation and steps; compiles nothing.
 
     Args:
-      stage: number of the stage to build.
-      first_step: number of steps done before it.
+      stage, first_step: number of the stage, and of the steps done before it.
       teacher: of `load_teacher`, which is called here where this is None; several
         processes have to call it first, all together.
       devices: to choose config.num_devices from; None: all that JAX has.
@@ -151,11 +159,25 @@ def make_experiment(
         objective=make_objective(config, model, teacher, class_weights),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
-        augment=_make_augment(config, plan, len(train.class_names)),
+        augment=augment.make_augment(
+            config.augment,
+            mean=config.data.mean,
+            std=config.data.std,
+            num_classes=len(train.class_names),
+            mix_until_step=plan.first_step + plan.mix_until,
+            side=config.data.resize,
+        ),
         trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
         unroll=backend.unrolls_loops(),
+    )
+    shardings = whole = meshes.replicated(mesh)
+    if config.shard_params:
+        shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
+    # The key is an argument: one compilation serves all seeds.
+    init_on_mesh = backend.drawing_by_kernel()(
+        jax.jit(init_state, out_shardings=shardings)
     )
     how_scored = masked if config.objective == "masked_autoencoding" else scoring
     return Experiment(
@@ -169,9 +191,9 @@ def make_experiment(
         trained=trained,
         num_microbatches=num_microbatches,
         root_key=root_key,
-        init_state=_place_state(init_state, root_key, mesh, split=config.shard_params),
+        init_state=functools.partial(init_on_mesh, root_key),
         teacher_run=teacher,
-        teacher=place_teacher(teacher, mesh),
+        teacher=None if teacher is None else meshes.put(teacher.variables, whole),
         train_step=train_step,
         scoring=how_scored,
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
@@ -186,11 +208,11 @@ def compile_evaluation(experiment: Experiment, variables: Any) -> Experiment:
     """
     if not isinstance(experiment.eval_step, jax.stages.Wrapped):
         return experiment
-    config, splits, mesh = experiment.config, experiment.splits, experiment.mesh
+    image_shape = experiment.splits["test"].images.shape[1:]
     images = jax.ShapeDtypeStruct(
-        (eval_batch_size(config, splits, mesh.size), *splits["test"].images.shape[1:]),
+        (experiment.eval_batch_size, *image_shape),
         np.uint8,
-        sharding=meshes.split_batch(mesh),
+        sharding=meshes.split_batch(experiment.mesh),
     )
     compiled = experiment.eval_step.lower(variables, images).compile()
     return dataclasses.replace(experiment, eval_step=compiled)
@@ -207,31 +229,3 @@ def next_stage(experiment: Experiment, first_step: int) -> Experiment:
     )
     # The evaluation is the same in every stage, and compiled already.
     return dataclasses.replace(built, eval_step=experiment.eval_step)
-
-
-def _make_augment(config: ConfigDict, plan: Plan, num_classes: int) -> Callable:
-    """`augment.make_augment` of a resolved config."""
-    return augment.make_augment(
-        config.augment,
-        mean=config.data.mean,
-        std=config.data.std,
-        num_classes=num_classes,
-        mix_until_step=plan.first_step + plan.mix_until,
-        side=config.data.resize,
-    )
-
-
-def _place_state(
-    init_state: Callable, root_key: Array, mesh: Mesh, *, split: bool
-) -> Callable[[], TrainState]:
-    """`init_state` of `root_key`, which creates its arrays on the mesh.
-
-    Args:
-      split: divides large arrays over the devices, see `meshes.split_state`.
-    """
-    shardings = meshes.replicated(mesh)
-    if split:
-        shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
-    # The key is an argument: one compilation serves all seeds.
-    compiled = jax.jit(init_state, out_shardings=shardings)
-    return functools.partial(backend.drawing_by_kernel()(compiled), root_key)

@@ -1,10 +1,10 @@
 """The evaluations of a run so far, and the decisions that follow from them."""
 
 import dataclasses
+import math
 from typing import Any
 
 from vit_jax.runs.ranking import NEVER_BEST, rank
-from vit_jax.training import optim
 
 
 @dataclasses.dataclass
@@ -36,11 +36,6 @@ class History:
         return new > max(ranks, default=NEVER_BEST)
 
     @property
-    def stage(self) -> int:
-        """The number of the present stage, from 0."""
-        return len(self.stage_starts) - 1
-
-    @property
     def last_evaluated_step(self) -> int:
         """Optimizer steps before the newest evaluation; -1 where there is none."""
         return int(self.evaluations[-1]["step"]) if self.evaluations else -1
@@ -52,20 +47,38 @@ class History:
         return [value for value in values if value is not None]
 
     def lr_scale(self, config_schedule: Any) -> float:
-        """The factor of the learning rate after the evaluations of this stage."""
+        """The factor of the learning rate after the evaluations of this stage.
+
+        For a plateau: after `plateau_patience` consecutive evaluations without a loss
+        below (1 - `plateau_min_delta`) times the lowest so far, it is multiplied by
+        `plateau_factor` and the count is reset. It is computed from all evaluations
+        each time, so that a resumed run has the factor of an uninterrupted one. A loss
+        of NaN counts as "not lower".
+        """
+        scale, lowest, num_bad = 1.0, math.inf, 0
         if config_schedule.name != "plateau":
-            return 1.0
-        return optim.plateau_scale(
-            self._of_this_stage("loss"),
-            factor=config_schedule.plateau_factor,
-            patience=config_schedule.plateau_patience,
-            min_delta=config_schedule.plateau_min_delta,
-        )
+            return scale
+        ratio = 1 - config_schedule.plateau_min_delta
+        for loss in self._of_this_stage("loss"):
+            if loss < lowest * ratio or (lowest == math.inf and loss < lowest):
+                lowest, num_bad = loss, 0
+                continue
+            num_bad += 1
+            if num_bad == config_schedule.plateau_patience:
+                scale, num_bad = scale * config_schedule.plateau_factor, 0
+        return scale
 
     def should_stop(self, config_early_stopping: Any) -> bool:
-        """Whether the evaluations of this stage end it early."""
-        return optim.should_stop(
-            self._of_this_stage("accuracy"),
-            patience=config_early_stopping.patience,
-            target=config_early_stopping.target,
-        )
+        """Whether the evaluations of this stage end it early.
+
+        They do when the best accuracy reaches `target` (None: never), or when at least
+        `patience` evaluations have followed the best one (0: never).
+        """
+        patience, target = config_early_stopping.patience, config_early_stopping.target
+        accuracies = [
+            -math.inf if math.isnan(a) else a for a in self._of_this_stage("accuracy")
+        ]
+        best = max(accuracies, default=-math.inf)
+        if target is not None and best >= target:
+            return True
+        return bool(patience) and best in accuracies[:-patience]

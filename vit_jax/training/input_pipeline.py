@@ -78,20 +78,12 @@ class InputPipeline:
 
     def shapes(self, num_steps: int) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes and dtypes of the batches that `stream` yields for `num_steps`."""
-        size, image_shape = self._config.batch_size, self._train.images.shape[1:]
-        kinds: dict[str, Any] = {
-            "indices": ((), np.int32),
-            "epochs": ((), np.int32),
-        }
-        if self.split is None:
-            kinds |= {"images": (image_shape, np.uint8), "labels": ((), np.int32)}
+        sharding = meshes.split_batches(self._mesh)
         return {
             name: jax.ShapeDtypeStruct(
-                (num_steps, size, *shape),
-                dtype,
-                sharding=meshes.split_batches(self._mesh),
+                (num_steps, *batch.shape[1:]), batch.dtype, sharding=sharding
             )
-            for name, (shape, dtype) in kinds.items()
+            for name, batch in self.batches_at(0, 1).items()
         }
 
     def num_bytes(self, num_steps: int) -> int:
@@ -102,13 +94,8 @@ class InputPipeline:
     def stream(
         self, dispatches: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, dict[str, jax.Array]]]:
-        """Yields (number of steps, batches on the devices) for each dispatch.
-
-        A thread gathers and copies batches in advance.
-
-        Args:
-          dispatches: (first step, number of steps) of each.
-        """
+        """Yields (number of steps, batches on the devices) for each dispatch, which is
+        (first step, number of steps). A thread gathers and copies them in advance."""
         sharding = meshes.split_batches(self._mesh)
 
         def load(dispatch):

@@ -1,19 +1,16 @@
 """A linear probe: the head alone, solved on the features of a frozen model."""
 
 import dataclasses
-import functools
 import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen as nn
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Float, Int
 
 from vit_jax.metrics import classification
-from vit_jax.models import backend
-from vit_jax.parallel import mesh as meshes
+from vit_jax.runs.run import model_features, normalize
 from vit_jax.training import scoring
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.train_state import TrainState
@@ -35,8 +32,7 @@ def solve_head(
     penalty is the one with the lowest validation loss. The other parameters do not
     change.
 
-    Returns:
-      The state, and how the head was found; see `fit_logistic`.
+    It also returns how the head was found; see `fit_logistic`.
     """
     splits = {
         name: (_features(experiment, state, split.images), split.labels)
@@ -125,28 +121,15 @@ def _features(
 ) -> Float[np.ndarray, "n width"]:
     """The head's input for each image, without augmentation or dropout."""
     mesh, config = experiment.mesh, experiment.config
-    step = backend.jit(
-        functools.partial(_feature_step, experiment=experiment),
-        in_shardings=(None, meshes.split_batch(mesh)),
-        out_shardings=meshes.replicated(mesh),
-    )
-    batch_size = -(-config.eval_batch_size // mesh.size) * mesh.size
+
+    def step(variables, images):
+        inputs = normalize(images, config.data)
+        return model_features(experiment.model, variables, inputs)
+
     return scoring.score_split(
-        state.variables, images, eval_step=step, batch_size=batch_size, mesh=mesh
+        state.variables,
+        images,
+        eval_step=scoring.jit_on(mesh, step),
+        batch_size=config.eval_batch_size,
+        mesh=mesh,
     ).astype(np.float64)
-
-
-def _feature_step(
-    variables: dict[str, Any],
-    images: UInt8[Array, "b h w c"],
-    *,
-    experiment: Experiment,
-) -> Float[Array, "b width"]:
-    model: nn.Module = experiment.model
-    _, sown = model.apply(
-        variables,
-        scoring.normalize(images, experiment.config.data),
-        train=False,
-        mutable=["intermediates"],
-    )
-    return sown["intermediates"]["features"][0]

@@ -1,17 +1,47 @@
-"""Training metrics, from the device to a file and the screen."""
+"""Training metrics, from the device to a file and the screen, and training time."""
 
 import math
-from collections.abc import Callable
+import time
 from typing import Any
 
 import jax
 import numpy as np
 
 from vit_jax.errors import UserError
-from vit_jax.parallel import processes
+from vit_jax.models import backend
 from vit_jax.runs.folder import RunFolder
-from vit_jax.training.clock import TrainClock
 from vit_jax.training.progress import Progress
+
+
+class TrainClock:
+    """Counts training alone: compilation, evaluation and checkpoints stop it.
+
+    `cpu_seconds` is the processor time of all threads of this process, which other
+    programs change only by the caches that they share; 0 unless the device is a CPU.
+    """
+
+    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0):
+        self.seconds, self.cpu_seconds = seconds, cpu_seconds
+        self.resume()
+
+    def resume(self) -> None:
+        """Counts from now on, and nothing since the last `lap`."""
+        self._mark, self._cpu_mark = time.monotonic(), time.process_time()
+
+    def lap(self) -> float:
+        """Adds what has passed since the last call; returns the wall-clock seconds."""
+        seconds = time.monotonic() - self._mark
+        self.seconds += seconds
+        if backend.platform() == "cpu":
+            self.cpu_seconds += time.process_time() - self._cpu_mark
+        self.resume()
+        return seconds
+
+    def times(self) -> dict[str, float]:
+        """{"seconds"} and, where the device is a CPU, "cpu_seconds"."""
+        if backend.platform() != "cpu":
+            return {"seconds": self.seconds}
+        return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
 
 
 class TrainLog:
@@ -20,10 +50,7 @@ class TrainLog:
     Fetching a number waits until the device has computed it. So an interval is fetched
     only after one or two dispatches of the next interval have been launched, and the
     device is never idle. `clu.metric_writers` and `clu.periodic_actions` write at once
-    and need TensorFlow.
-
-    Attributes:
-      clock: runs while the train steps do.
+    and need TensorFlow. `clock` runs while the train steps do.
     """
 
     def __init__(
@@ -34,12 +61,13 @@ class TrainLog:
         batch_size: int,
         steps_per_epoch: float,
         clock: TrainClock,
-        write_scalars: Callable[[int, dict[str, float]], None] | None,
+        tensorboard: Any = None,
     ):
+        """`tensorboard` is a `SummaryWriter`, or None."""
         self.clock = clock
         self._folder, self._progress = folder, progress
         self._batch_size, self._steps_per_epoch = batch_size, steps_per_epoch
-        self._write_scalars = write_scalars
+        self._tensorboard = tensorboard
         self._current: list[tuple[int, Any]] = []
         self._previous: list[tuple[int, Any]] = []
         clock.resume()
@@ -77,14 +105,11 @@ class TrainLog:
         step = record["step"]
         record = {**record, "epoch": round(step / self._steps_per_epoch, 4)}
         self._folder.append_metrics(record)
-        if self._write_scalars is not None:
-            split = record["split"]
-            scalars = {
-                f"{split}/{name}": value
-                for name, value in record.items()
-                if name not in ("step", "split")
-            }
-            self._write_scalars(step, scalars)
+        if self._tensorboard is not None:
+            for name, value in record.items():
+                if name not in ("step", "split"):
+                    tag = f"{record['split']}/{name}"
+                    self._tensorboard.add_scalar(tag, value, step)
 
     def _write_previous(self) -> None:
         interval, self._previous = self._previous, []
@@ -116,27 +141,3 @@ class TrainLog:
                 "config.optim.clip_norm=1 or config.model.dtype=float32. The "
                 "checkpoints before it are untouched."
             )
-
-
-def require_tensorboard() -> None:
-    """Raises ModuleNotFoundError where `tensorboard_writer` would."""
-    import tensorboardX  # noqa: F401
-
-
-def tensorboard_writer(path: str) -> Callable[[int, dict[str, float]], None] | None:
-    """A function (step, scalars) that writes TensorBoard files under `path`.
-
-    Returns None on all processes except process 0.
-    """
-    if not processes.is_primary():
-        return None
-    # Imported late: it imports PyTorch where that is installed, which takes seconds.
-    from tensorboardX import SummaryWriter
-
-    writer = SummaryWriter(path, flush_secs=1)
-
-    def write_scalars(step: int, scalars: dict[str, float]) -> None:
-        for name, value in scalars.items():
-            writer.add_scalar(name, value, step)
-
-    return write_scalars

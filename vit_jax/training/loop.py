@@ -9,14 +9,14 @@ import numpy as np
 from jaxtyping import Array
 
 from vit_jax.parallel import mesh as meshes
+from vit_jax.parallel import processes
 from vit_jax.parallel.signals import Interrupted, StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
-from vit_jax.training.clock import TrainClock
 from vit_jax.training.dispatch import TrainProgram
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.history import History
-from vit_jax.training.logs import TrainLog, tensorboard_writer
+from vit_jax.training.logs import TrainClock, TrainLog
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import Progress
 from vit_jax.training.train_state import TrainState
@@ -47,16 +47,20 @@ class Loop:
         self._history = history
         config, plan = experiment.config, experiment.plan
         self._progress = Progress(plan.last_step, self._step, plan.log_every)
-        write_scalars = None
-        if config.tensorboard:
-            write_scalars = tensorboard_writer(str(folder.path / "tensorboard"))
+        tensorboard = None
+        if config.tensorboard and processes.is_primary():
+            # It imports PyTorch where that is installed, which takes seconds.
+            from tensorboardX import SummaryWriter
+
+            path = str(folder.path / "tensorboard")
+            tensorboard = SummaryWriter(path, flush_secs=1)
         self._log = TrainLog(
             folder,
             self._progress,
             batch_size=config.batch_size,
             steps_per_epoch=plan.steps_per_epoch,
             clock=TrainClock(history.train_seconds, history.cpu_seconds),
-            write_scalars=write_scalars,
+            tensorboard=tensorboard,
         )
 
     def run(self, signals: StopSignals, profiler: Profiler | None) -> None:
@@ -68,9 +72,7 @@ class Loop:
         with signals:
             self._run(signals, profiler)
         # What follows concerns a signal that came too late to stop the loop.
-        experiment = self._experiment
-        has_next = experiment.stage + 1 < len(experiment.config.stages)
-        if signals.received is not None and has_next:
+        if signals.received is not None and not self._experiment.is_last:
             raise Interrupted(self._step, signals.received)
         signals.deliver()
 
@@ -89,14 +91,7 @@ class Loop:
                     log.drain()
                     self._progress.line(profiler.switch())
                     log.clock.resume()
-                self.state, metrics = program.compiled[size](
-                    self.state,
-                    program.pipeline.split,
-                    batches,
-                    program.root_key,
-                    lr_scale,
-                    experiment.teacher,
-                )
+                self.state, metrics = program.run(size, self.state, batches, lr_scale)
                 before, self._step = self._step, self._step + size
                 log.add(self._step, metrics)
                 done, before = self._step - plan.first_step, before - plan.first_step

@@ -5,7 +5,6 @@ with the same hidden patches in every evaluation.
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,10 +18,10 @@ from ml_collections import ConfigDict
 from vit_jax import data
 from vit_jax.config import flatten
 from vit_jax.errors import UserError
-from vit_jax.models import MaskedAutoencoder, backend, mae
-from vit_jax.parallel import mesh as meshes
+from vit_jax.models import MaskedAutoencoder, mae
 from vit_jax.parallel import processes
 from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.run import normalize
 from vit_jax.training import scoring
 from vit_jax.training.objectives import reconstruction_losses
 
@@ -41,11 +40,7 @@ _NEEDED = {
 
 
 def check_settings(config: ConfigDict) -> None:
-    """Refuses what needs a classifier or its accuracy.
-
-    Raises:
-      UserError: such a setting is switched on.
-    """
+    """Raises UserError where what needs a classifier or its accuracy is switched on."""
     settings = dict(flatten(config))
     wrong = {key: x for key, x in _NEEDED.items() if settings[key] != x}
     if settings["optim.trainable"] == "head":
@@ -61,19 +56,15 @@ def check_settings(config: ConfigDict) -> None:
 def make_eval_step(
     config_data: ConfigDict, model: MaskedAutoencoder, mesh: Mesh
 ) -> Callable[[Any, Any], Any]:
-    """(variables, images uint8 [b, h, w, c]) -> the loss of each image, compiled on
-    first use; shardings are those of `scoring.make_eval_step`."""
+    """(variables, images uint8 [b, h, w, c]) -> the loss of each image; see
+    `scoring.jit_on`."""
 
     def losses(variables, images):
         images, visible = _prepare(images, config_data, model)
         predicted = model.apply(variables, images, visible, train=False)
         return reconstruction_losses(predicted, images, visible, model.patch_size)
 
-    return backend.jit(
-        losses,
-        in_shardings=(None, meshes.split_batch(mesh)),
-        out_shardings=meshes.replicated(mesh),
-    )
+    return scoring.jit_on(mesh, losses)
 
 
 def brief_scores(
@@ -91,21 +82,9 @@ def describe_scores(
 
 
 def save_reconstructions(folder: RunFolder, experiment: Any, variables: Any) -> None:
-    """Draws the first test images, what is visible of them, and what is predicted.
-
-    Args:
-      folder: of the run; the figure goes to figures/reconstructions.png.
-      experiment: an `experiment.Experiment`, which this module cannot import.
-      variables: of its model.
-    """
+    """Draws `reconstruct` of the first test images as figures/reconstructions.png."""
     images = experiment.splits["test"].images[:_NUM_DRAWN]
-    drawn = reconstruct(
-        variables,
-        images,
-        config_data=experiment.config.data,
-        model=experiment.model,
-        mesh=experiment.mesh,
-    )
+    drawn = reconstruct(experiment, variables, images)
     if processes.is_primary():
         # Imported late, because Matplotlib takes a second to load.
         from vit_jax.figures import images as figures
@@ -117,18 +96,15 @@ def save_reconstructions(folder: RunFolder, experiment: Any, variables: Any) -> 
 
 
 def reconstruct(
-    variables: Any,
-    images: UInt8[np.ndarray, "n h w c"],
-    *,
-    config_data: ConfigDict,
-    model: MaskedAutoencoder,
-    mesh: Mesh,
+    experiment: Any, variables: Any, images: UInt8[np.ndarray, "n h w c"]
 ) -> UInt8[np.ndarray, "n 3 rows columns c"]:
     """Each image as it is, with its hidden patches grey, and with predictions there.
 
     A prediction is of a normalised patch; it is shown with the mean and the standard
     deviation of the true one, as He et al. do. Grey is the mean of all images.
+    `experiment` is an `experiment.Experiment`, which this module cannot import.
     """
+    config_data, model = experiment.config.data, experiment.model
     to_pixels = functools.partial(_to_pixels, config_data=config_data)
 
     def draw(variables, images):
@@ -142,16 +118,12 @@ def reconstruct(
         masked = mae.hide_patches(images, hidden, model.patch_size)
         return jnp.stack([to_pixels(x) for x in (images, masked, filled)], axis=1)
 
-    step = backend.jit(
-        draw,
-        in_shardings=(None, meshes.split_batch(mesh)),
-        out_shardings=meshes.replicated(mesh),
-    )
+    mesh = experiment.mesh
     return scoring.score_split(
         variables,
         images,
-        eval_step=step,
-        batch_size=math.ceil(len(images) / mesh.size) * mesh.size,
+        eval_step=scoring.jit_on(mesh, draw),
+        batch_size=len(images),
         mesh=mesh,
     )
 
@@ -165,7 +137,7 @@ def _prepare(
     """
     numbers = images.sum(axis=(1, 2, 3), dtype=jnp.uint32)
     keys = jax.vmap(functools.partial(jax.random.fold_in, jax.random.key(0)))(numbers)
-    images = scoring.normalize(images, config_data)
+    images = normalize(images, config_data)
     return images, model.draw_visible(keys, images.shape[1:])
 
 

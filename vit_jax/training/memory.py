@@ -62,9 +62,19 @@ def require_memory_to_train(
         "the training images": splits["train"].images.nbytes * on_device,
         "parameters and the optimizer's state (config.model)": state,
     }
+    of_teacher = {}
+    if teacher is not None:
+        largest = memory.largest_activation_bytes(
+            teacher.model, teacher.variables, teacher.input_shape
+        )
+        of_teacher = {
+            "the teacher (config.distill.teacher)": memory.num_bytes(teacher.variables),
+            "the teacher's largest output for a batch (config.distill.teacher, "
+            "config.batch_size)": in_step * largest,
+        }
     memory.require_memory(
         kept
-        | _needs_of_teacher(teacher, in_step)
+        | of_teacher
         | {
             "gradients (config.model)": memory.num_bytes(variables["params"]) // parts,
             "a batch of images (config.batch_size)": batch_size * (read + 4 * seen),
@@ -99,12 +109,10 @@ def require_memory_to_score(
     """Refuses an evaluation that takes more memory than is free on a device.
 
     Args:
-      model: to evaluate.
-      variables: its arrays, or their shapes.
+      variables: arrays, or their shapes.
       image_shape: of an image as it is stored.
       input_shape: of an image as the model sees it.
       batch_size: images on each device.
-      mesh: of the devices.
       kept: bytes of what is there besides, by what it is.
 
     Raises:
@@ -118,16 +126,3 @@ def require_memory_to_score(
         f"the largest output for images to score {setting}": batch_size * largest,
     }
     memory.require_memory((kept or {}) | needs, meshes.free_bytes(mesh))
-
-
-def _needs_of_teacher(teacher: Run | None, in_step: int) -> dict[str, int]:
-    """Bytes of a teacher's variables and of what it computes for `in_step` images."""
-    if teacher is None:
-        return {}
-    shape = teacher.input_shape
-    largest = memory.largest_activation_bytes(teacher.model, teacher.variables, shape)
-    return {
-        "the teacher (config.distill.teacher)": memory.num_bytes(teacher.variables),
-        "the teacher's largest output for a batch (config.distill.teacher, "
-        "config.batch_size)": in_step * largest,
-    }

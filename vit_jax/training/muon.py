@@ -29,8 +29,7 @@ def scale_by_muon(
     Args:
       dimensions: tree -> for each leaf the axes of its matrix; any further axes number
         several matrices.
-      beta: decay of the momentum.
-      nesterov: whether the gradient is added to the momentum once more.
+      beta, nesterov: of the momentum, as optax has them.
     """
     muon = optax.contrib.scale_by_muon(
         beta=beta,

@@ -37,12 +37,7 @@ def make_objective(
     teacher: Run | None,
     class_weights: Sequence[float] | None = None,
 ) -> Objective:
-    """The objective that a resolved config describes.
-
-    Args:
-      teacher: the run from which the model learns, where there is one.
-      class_weights: see `cross_entropy`.
-    """
+    """The objective that a resolved config describes."""
     if config.objective == "masked_autoencoding":
         return functools.partial(masked_autoencoding, model=model)
     options = {
@@ -103,15 +98,13 @@ def distillation(
     and the class token's head alone from the targets (Touvron et al., 2021, section 4);
     the accuracies are those of the mean of both.
 
+    The metric "teacher_accuracy" is the teacher's, on the same augmented images.
+
     Args:
       label_smoothing, class_weights: see `cross_entropy`.
       teacher_logits: (variables, images) -> logits of the teacher.
       kind, temperature: see `teacher_loss`.
       alpha: 0 to 1.
-
-    Returns:
-      As every objective, with "teacher_accuracy" among the metrics: the teacher's, on
-      the same augmented images.
     """
     logits, updates = model.apply(
         variables,
@@ -121,7 +114,7 @@ def distillation(
         mutable=["batch_stats", "heads"],
     )
     heads = updates.get("heads", {"class": [logits], "distillation": [logits]})
-    theirs = teacher_logits(teacher, images)
+    theirs = jax.lax.stop_gradient(teacher_logits(teacher, images))
     _, metrics = cross_entropy(logits, targets, label_smoothing)
     from_targets, _ = cross_entropy(
         heads["class"][0], targets, label_smoothing, class_weights
@@ -214,7 +207,6 @@ def cross_entropy(
     """Mean cross-entropy in nats, and two accuracies.
 
     Args:
-      logits: of the model.
       targets: a distribution over the classes for each image, mixed and smoothed.
       label_smoothing: the fraction of each target that is spread over all classes.
       class_weights: factor of each class's part of the loss; None: 1.

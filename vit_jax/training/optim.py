@@ -1,7 +1,5 @@
 """Learning-rate schedules, optimizers, and which parameters are decayed."""
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -26,7 +24,7 @@ def make_schedule(
     - warmup_cosine: half a cosine (Loshchilov & Hutter 2017, eq. 5, without restarts)
       down to `floor * peak`;
     - linear: a straight line down to `floor * peak`;
-    - constant and plateau: `peak`; for a plateau `plateau_scale` gives a factor;
+    - constant and plateau: `peak`; for a plateau `History.lr_scale` gives a factor;
     - milestones: after each of `milestone_epochs`, the peak times its scale.
 
     With `update_every` "epoch", all steps of an epoch have the rate of its first step,
@@ -82,45 +80,6 @@ def _milestones(
     ]
     rates = [optax.constant_schedule(peak * scale) for scale in (1.0, *scales)]
     return optax.join_schedules(rates, boundaries)
-
-
-def plateau_scale(
-    val_losses: Sequence[float], *, factor: float, patience: int, min_delta: float
-) -> float:
-    """The factor of the learning rate after these evaluations.
-
-    After `patience` consecutive evaluations without a loss below (1 - min_delta) times
-    the lowest so far, the scale is multiplied by `factor` and the count is reset.
-
-    The scale is computed from all evaluations each time, so that a resumed run has the
-    scale of an uninterrupted one. A loss of NaN counts as "not lower".
-    """
-    scale, lowest, num_bad = 1.0, math.inf, 0
-    for loss in val_losses:
-        if loss < lowest * (1 - min_delta) or (lowest == math.inf and loss < lowest):
-            lowest, num_bad = loss, 0
-            continue
-        num_bad += 1
-        if num_bad == patience:
-            scale, num_bad = scale * factor, 0
-    return scale
-
-
-def should_stop(
-    val_accuracies: Sequence[float], *, patience: int, target: float | None
-) -> bool:
-    """Whether training ends after these evaluations.
-
-    It ends when the best accuracy reaches `target` (None: never), or when at least
-    `patience` evaluations have followed the best one (0: never).
-    """
-    if not val_accuracies:
-        return False
-    comparable = [-math.inf if math.isnan(a) else a for a in val_accuracies]
-    if target is not None and max(comparable) >= target:
-        return True
-    age = len(comparable) - 1 - comparable.index(max(comparable))
-    return bool(patience) and age >= patience
 
 
 def decay_mask(params: Any) -> Any:

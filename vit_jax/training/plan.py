@@ -13,7 +13,6 @@ class Plan:
     """The durations of a stage, in optimizer steps.
 
     Attributes:
-      steps_per_epoch: which need not be a whole number.
       total_steps: length of the stage.
       log_every, eval_every, checkpoint_every: counted from the stage's beginning.
       mix_until, stop_after: steps of the stage before mixing ends, and before it may

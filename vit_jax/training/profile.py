@@ -53,7 +53,8 @@ class Profiler:
             return None
         self._is_recording = False
         jax.profiler.stop_trace()
-        newest = max(self._directory.rglob("*.xplane.pb"), key=_modified)
+        profiles = self._directory.rglob("*.xplane.pb")
+        newest = max(profiles, key=lambda path: path.stat().st_mtime_ns)
         found = busy_seconds(newest)
         if found is None:
             return f"profile in {self._directory}: it has no operations of the device"
@@ -62,10 +63,6 @@ class Profiler:
             f"profile in {self._directory}: the device worked in {busy:.4g} of "
             f"{span:.4g} s ({busy / span:.1%}), from its first operation to its last"
         )
-
-
-def _modified(path: pathlib.Path) -> int:
-    return path.stat().st_mtime_ns
 
 
 def busy_seconds(path: pathlib.Path) -> tuple[float, float] | None:

@@ -15,7 +15,6 @@ from vit_jax import data, models
 from vit_jax.config import describe_fields, set_value
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
-from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import masked, trainable
 
@@ -41,11 +40,8 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
 
 
 def describe_settings(config: ConfigDict) -> str:
-    """All settings of a config, for a person, with its model's values for None.
-
-    Raises:
-      UserError: the model or its settings are unknown.
-    """
+    """All settings of a config, for a person, with its model's values for None; raises
+    UserError where the model or its settings are unknown."""
     add_user_code(config.code)
     config = config.copy_and_resolve_references()
     config.model = models.model_settings(config.model)
@@ -108,13 +104,16 @@ def trained_names(
 def check_settings(
     config: ConfigDict, splits: dict[str, data.Dataset], mesh: Mesh
 ) -> None:
-    """Refuses settings of a stage that do not fit the devices, the data or each other.
-
-    Raises:
-      UserError: in a sentence.
-    """
+    """Refuses settings of a stage that do not fit devices, data or each other."""
     num_parts = mesh.size * config.optim.num_microbatches
-    meshes.check_batch_size(config.batch_size, num_parts)
+    if config.batch_size % num_parts:
+        below = config.batch_size // num_parts * num_parts
+        near = [str(size) for size in (below, below + num_parts) if size]
+        raise UserError(
+            f"config.batch_size is {config.batch_size}, but must be a multiple of "
+            f"{num_parts} (devices of all processes times microbatches); use "
+            f"{' or '.join(near)}."
+        )
     _check_selection(config, splits)
     if config.objective == "masked_autoencoding":
         masked.check_settings(config)

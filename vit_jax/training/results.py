@@ -66,10 +66,7 @@ def describe_stages(
 ) -> list[dict[str, Any]]:
     """For each stage its first and last step and number of trained parameters.
 
-    Args:
-      experiment: of the last stage.
-      state: after it.
-      history: says where each stage began.
+    `experiment` is of the last stage, and `state` after it.
     """
     config, splits, starts = experiment.config, experiment.splits, history.stage_starts
     ends = [*starts[1:], int(state.step)]

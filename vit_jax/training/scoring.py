@@ -1,6 +1,5 @@
 """Scoring: every image of a split counts exactly once."""
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,43 +8,42 @@ import jax
 import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
-from jaxtyping import Array, Float, Int, Shaped, UInt8
+from jaxtyping import Float, Int, Shaped, UInt8
 from ml_collections import ConfigDict
 
-from vit_jax import augment, data
+from vit_jax import data
 from vit_jax.data import batches
 from vit_jax.metrics import calibration, classification, confusions, roc
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
-from vit_jax.training import steps
+from vit_jax.runs.run import normalize
 
 
-def normalize(
-    images: UInt8[Array, "b h w c"], config_data: Any
-) -> Float[Array, "b rows columns c"]:
-    """The model's input, as `config.data` describes it."""
-    mean, std = config_data.mean, config_data.std
-    normalized = augment.normalize(images, mean=mean, std=std)
-    return augment.resize(normalized, config_data.resize)
+def jit_on(
+    mesh: Mesh, function: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
+    """A function of (variables, images [b, h, w, c]), compiled on first use.
+
+    The images are divided over the devices of the mesh, the result is copied to all,
+    and the variables keep the sharding that they have.
+    """
+    return backend.jit(
+        function,
+        in_shardings=(None, meshes.split_batch(mesh)),
+        out_shardings=meshes.replicated(mesh),
+    )
 
 
 def make_eval_step(
     config_data: ConfigDict, model: nn.Module, mesh: Mesh
 ) -> Callable[[Any, Any], Any]:
-    """`steps.eval_step`, compiled on first use.
+    """(variables, images uint8 [b, h, w, c]) -> float32 logits [b, classes], without
+    augmentation or dropout; see `jit_on`."""
 
-    The images are divided over the devices of the mesh, the logits are copied to all,
-    and the variables keep the sharding that they have.
-    """
-    return backend.jit(
-        functools.partial(
-            steps.eval_step,
-            model=model,
-            normalize=functools.partial(normalize, config_data=config_data),
-        ),
-        in_shardings=(None, meshes.split_batch(mesh)),
-        out_shardings=meshes.replicated(mesh),
-    )
+    def eval_step(variables, images):
+        return model.apply(variables, normalize(images, config_data), train=False)
+
+    return jit_on(mesh, eval_step)
 
 
 def brief_scores(
@@ -69,9 +67,10 @@ def score_split(
     """What `eval_step` gives for every image, in order: float32 logits, in general.
 
     The last batch is padded with copies of the first image, whose logits are removed:
-    each image counts exactly once, whatever the batch size.
+    each image counts exactly once, whatever the batch size, which is rounded up to a
+    multiple of the devices.
     """
-    logits = []
+    logits, batch_size = [], -(-batch_size // mesh.size) * mesh.size
     for indices, mask in batches.eval_batches(len(images), batch_size):
         batch = meshes.put(images[indices], meshes.split_batch(mesh))
         logits.append((eval_step(variables, batch), mask))

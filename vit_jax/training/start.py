@@ -1,6 +1,7 @@
 """The state in which a run, or the next stage of a run, starts."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,49 +11,18 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, models
 from vit_jax.config import set_value
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
 from vit_jax.pretrained import Report, Weights, load_pretrained, weights_from_params
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.runs.run import Run
-from vit_jax.training import rng
 from vit_jax.training.experiment import Experiment
-from vit_jax.training.teacher import show_classes
-from vit_jax.training.train_state import TrainState
+from vit_jax.training.train_state import TrainState, key_for
 
 
-def first_state(
-    experiment: Experiment, variables: dict[str, Any] | None = None
-) -> TrainState:
-    """The state before the first step of a run.
-
-    Args:
-      variables: what to start from in place of the initial values, as
-        `pretrained_variables` gives them.
-    """
-    state = experiment.init_state()
-    if variables is None:
-        return state
-    return _with_variables(state, variables)
-
-
-def next_state(experiment: Experiment, state: TrainState) -> TrainState:
-    """The state before a stage's first step, from the last state of the one before.
-
-    The optimizer starts anew. Parameters, statistics and averages go on.
-    """
-    new = experiment.init_state()
-    return dataclasses.replace(
-        new,
-        step=state.step,
-        params=state.params,
-        batch_stats=state.batch_stats,
-        ema=state.ema,
-    )
-
-
-def _with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
+def with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
+    """A first state with what `pretrained_variables` gives for its initial values."""
 
     def place(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), new, old)
@@ -71,8 +41,7 @@ def pretrained_variables(
 ) -> tuple[dict[str, Any], Report]:
     """What `config.pretrained` describes: host arrays, and what became of each tensor.
 
-    Args:
-      own: `load_own_run` of its path.
+    `own` is `load_own_run` of its path.
 
     Raises:
       UserError: the weights cannot be read, or do not fit the model.
@@ -83,7 +52,7 @@ def pretrained_variables(
         _check_classes(own, train.class_names)
     shape = train.images.shape[1:]
     image_shape = augment.input_shape(shape, experiment.config.data.resize)
-    key = rng.key_for(experiment.root_key, "init", 0)
+    key = key_for(experiment.root_key, "init", 0)
     params, report = load_pretrained(
         asked.path if own is None else _weights_of(own),
         model,
@@ -104,8 +73,7 @@ def pretrained_variables(
 class FirstWeights:
     """What `config.pretrained` describes, read before the run's folder is made.
 
-    A mistake in it then leaves no folder behind, and nothing has been compiled. A run
-    that resumes does not need its weights any more.
+    A mistake in it then leaves no folder behind, and nothing has been compiled.
     """
 
     def __init__(self, folder: RunFolder):
@@ -115,33 +83,21 @@ class FirstWeights:
         self._folder = folder
         self._found: tuple[dict[str, Any], Report] | None = None
 
-    def check(self, experiment: Experiment) -> None:
-        """Reads the weights of a fresh run; raises as `pretrained_variables` does."""
-        if self._is_fresh and experiment.config.pretrained.path:
-            self.read(experiment)
-
     def fill(self, config: ConfigDict, experiment: Experiment) -> ConfigDict:
         """The experiment's config with what the weights' origin has and `config` lacks.
 
-        LayerNorm's constant and the activation show in no tensor. Those that `config`
-        leaves open are the origin's, or those of the run that is resumed.
-
-        Args:
-          config: as its user gave it; None in it leaves a setting open.
-
-        Raises:
-          UserError: as `pretrained_variables` does.
+        LayerNorm's constant and the activation show in no tensor. Those that `config`,
+        as its user gave it, leaves open by None are the origin's, or those of the run
+        that is resumed. It raises as `pretrained_variables` does.
         """
         filled = experiment.config.copy_and_resolve_references()
         if not config.pretrained.path:
             return filled
-        if self._is_fresh:
-            origin = self.read(experiment)[1].settings
+        if found := self.read(experiment):
+            origin = found[1].settings
         else:
-            saved = processes.broadcast_from_primary(
-                lambda: self._folder.read("config")
-            )
-            origin = saved["model"]
+            read = functools.partial(self._folder.read, "config")
+            origin = processes.broadcast_from_primary(read)["model"]
         names = [
             name
             for name in ("norm_eps", "activation")
@@ -151,16 +107,17 @@ class FirstWeights:
         ]
         for name in names:
             set_value(filled, f"model.{name}", origin[name])
-        if self._found is not None:
-            params, report = self._found
-            differences = {
-                k: v for k, v in report.differences.items() if k not in names
-            }
-            self._found = params, dataclasses.replace(report, differences=differences)
+            if found:
+                found[1].differences.pop(name, None)
         return filled
 
-    def read(self, experiment: Experiment) -> tuple[dict[str, Any], Report]:
-        """`pretrained_variables`, once; the length of the run makes no difference."""
+    def read(self, experiment: Experiment) -> tuple[dict[str, Any], Report] | None:
+        """`pretrained_variables`, once; the length of the run makes no difference.
+
+        None where there are none, or where the run resumes and needs them no more.
+        """
+        if not (self._is_fresh and experiment.config.pretrained.path):
+            return None
         if self._found is None:
             # Not in `run_on_all`: the processes open a run's checkpoints together.
             own = load_own_run(experiment.config.pretrained.path)
@@ -195,8 +152,8 @@ def _check_classes(own: Run, class_names: Sequence[str]) -> None:
     if own.class_names != tuple(class_names):
         raise UserError(
             f"The run {own.workdir} knows the classes "
-            f"{show_classes(own.class_names)}, but the data have "
-            f"{show_classes(class_names)}; a head that is kept must have the same "
+            f"{shorten(own.class_names, 10)}, but the data have "
+            f"{shorten(class_names, 10)}; a head that is kept must have the same "
             "classes in the same order, so set config.pretrained.head=fresh."
         )
 

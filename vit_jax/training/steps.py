@@ -1,4 +1,4 @@
-"""One step of training and of evaluation: pure functions without `jax.jit`."""
+"""One step of training: pure functions without `jax.jit`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,12 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
-from flax import linen as nn
 from jaxtyping import Array, Float, Int, Key, UInt8
 
-from vit_jax.training import rng, trainable
+from vit_jax.training import trainable
 from vit_jax.training.objectives import Metrics, Objective
-from vit_jax.training.train_state import TrainState
+from vit_jax.training.train_state import TrainState, key_for
 
 
 def train_step(
@@ -36,9 +35,8 @@ def train_step(
       batch: "images" uint8 [b, h, w, c], "labels" int32 [b], "indices" int32 [b] (in
         the training split) and "epochs" int32 [b] (number of the pass over it).
       root_key: the run's key, from which this step's keys are derived.
-      lr_scale: factor of the update, which `optim.plateau_scale` decides.
-      teacher: variables of the model to learn from, or None; see `objectives`.
-      objective: what is minimised, see `objectives`.
+      lr_scale: factor of the update, see `History.lr_scale`.
+      objective, teacher: what is minimised, and its variables, see `objectives`.
       trained: names of the parameters that are trained, see `trainable`; None: all.
         The others, and the statistics of their BatchNorms, stay the same bits.
       num_microbatches, unroll: see `mean_gradients`.
@@ -53,7 +51,7 @@ def train_step(
     with jax.named_scope("augment"):
         images, targets = augment(
             # One key for the whole batch, that of microbatch 0.
-            rng.microbatch_key(root_key, "augment", step, 0),
+            jax.random.fold_in(key_for(root_key, "augment", step), 0),
             batch["images"],
             batch["labels"],
             step=step,
@@ -113,7 +111,6 @@ def train_steps(
         images and labels themselves.
       batches: the arrays that `train_step` takes, or only "indices" and "epochs" where
         there is a split; each has an additional first axis, the step.
-      root_key, lr_scale, teacher: see `train_step`.
       train_step: `train_step` with its keyword arguments bound.
 
     Returns:
@@ -151,7 +148,6 @@ def mean_gradients(
 
     Args:
       images, targets: of the whole batch, augmented.
-      root_key, teacher, objective, trained: see `train_step`.
       num_microbatches: the batch is computed in this many parts, one after another,
         whose gradients are averaged. BatchNorm normalises each part by itself, and each
         has a dropout key of its own.
@@ -169,7 +165,8 @@ def mean_gradients(
     def add_microbatch(carry, inputs):
         batch_stats, *sums = carry
         part, index = inputs
-        dropout_key = rng.microbatch_key(root_key, "dropout", state.step, index)
+        step_key = key_for(root_key, "dropout", state.step)
+        dropout_key = jax.random.fold_in(step_key, index)
         (_, (metrics, batch_stats)), grads = jax.value_and_grad(loss, has_aux=True)(
             params, batch_stats, *part, dropout_key
         )
@@ -216,14 +213,3 @@ def take_batch(
         "indices": indices,
         "epochs": epochs,
     }
-
-
-def eval_step(
-    variables: dict[str, Any],
-    images: UInt8[Array, "b h w c"],
-    *,
-    model: nn.Module,
-    normalize: Callable,
-) -> Float[Array, "b classes"]:
-    """float32 logits of one batch, without augmentation or dropout."""
-    return model.apply(variables, normalize(images), train=False)

@@ -39,12 +39,15 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     shape = "x".join(map(str, image_shape))
     if config.data.resize:
         shape += f" (resized to {config.data.resize})"
+    source = config.data.name
+    if source != config.data.source:
+        source += f" ({config.data.source})"
     is_masked = config.objective == "masked_autoencoding"
     how = " as a masked autoencoder" if is_masked else ""
     rows = {
         "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
         f"{config.model.dtype} computation",
-        "data": f"{_describe_source(config.data)}, {shape} images: {sizes}; {selected}",
+        "data": f"{source}, {shape} images: {sizes}; {selected}",
         "model": f"{config.model.name}{how}, {num_params:,} parameters{cost}",
         "schedule": describe_stage(experiment),
     }
@@ -79,20 +82,15 @@ def describe_stage(experiment: Experiment) -> str:
     return text
 
 
-def _describe_source(config_data: ConfigDict) -> str:
-    name, source = config_data.name, config_data.source
-    return name if name == source else f"{name} ({source})"
-
-
 def _describe_rates(config_optim: ConfigDict) -> str:
     """The optimizer with the peak of each of its learning rates."""
     rate = f"{config_optim.learning_rate:g}"
-    text = f"{config_optim.name}, peak rate {rate}"
     if config_optim.name == "muon":
-        text = (
-            f"muon, peak rate {config_optim.muon_learning_rate:g} for the blocks' "
-            f"matrices and {rate} for the rest"
+        rate = (
+            f"{config_optim.muon_learning_rate:g} for the blocks' matrices and {rate} "
+            "for the rest"
         )
+    text = f"{config_optim.name}, peak rate {rate}"
     if config_optim.layer_decay != 1:
         text += f", times {config_optim.layer_decay:g} for each layer below the head"
     return text

@@ -1,23 +1,18 @@
 """The teacher: a trained model from which another one learns."""
 
 import dataclasses
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen as nn
-from jax.sharding import Mesh
-from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
 from vit_jax import augment
 from vit_jax.config import set_value
 from vit_jax.data import Dataset
-from vit_jax.errors import UserError
-from vit_jax.parallel import mesh as meshes
+from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_classifier
@@ -28,7 +23,7 @@ def load_teacher(config_distill: ConfigDict) -> Run | None:
     """The run that `config.distill` names, or None where it names none.
 
     Of several processes, all have to call this. The variables are NumPy arrays, so that
-    those that `place_teacher` puts on the devices are the only ones there.
+    those that an experiment puts on the devices are the only ones there.
 
     Raises:
       UserError: the folder is no run, or has no such checkpoint, or its model does not
@@ -56,10 +51,6 @@ def pin_teacher(config: ConfigDict, teacher: Run | None, train: Dataset) -> Conf
 
     A run that is resumed then refuses another teacher as it does any other setting.
 
-    Args:
-      config: with the settings that the data filled in.
-      train: the images and classes that the new model learns.
-
     Raises:
       UserError: the teacher has other classes or images, or is another checkpoint than
         `config.distill.sha256` names.
@@ -70,8 +61,8 @@ def pin_teacher(config: ConfigDict, teacher: Run | None, train: Dataset) -> Conf
     if teacher.class_names != tuple(train.class_names):
         raise UserError(
             f"The teacher in {path} knows the classes "
-            f"{show_classes(teacher.class_names)}, but the data have "
-            f"{show_classes(train.class_names)}; a teacher must have the same classes "
+            f"{shorten(teacher.class_names, 10)}, but the data have "
+            f"{shorten(train.class_names, 10)}; a teacher must have the same classes "
             "in the same order, so give another config.distill.teacher."
         )
     image_shape = augment.input_shape(train.images.shape[1:], config.data.resize)
@@ -93,45 +84,18 @@ def pin_teacher(config: ConfigDict, teacher: Run | None, train: Dataset) -> Conf
     return config
 
 
-def place_teacher(teacher: Run | None, mesh: Mesh) -> Any:
-    """The teacher's variables, on every device of the mesh; None without a teacher."""
-    if teacher is None:
-        return None
-    return meshes.put(teacher.variables, meshes.replicated(mesh))
-
-
 def logits_of(teacher: Run, config_data: ConfigDict) -> Callable[[Any, Any], Any]:
-    """`teacher_logits` of a run, for images that are normalised by `config_data`."""
+    """(variables, images) -> the teacher's float32 logits, in evaluation mode.
+
+    The images are normalised by `config_data`, for the model that learns.
+    """
     mean, std = (np.float32(config_data[name]) for name in ("mean", "std"))
     own_mean, own_std = (np.float32(teacher.config.data[x]) for x in ("mean", "std"))
     scale, offset = std / own_std, (mean - own_mean) / own_std
-    return functools.partial(
-        teacher_logits, model=teacher.model, scale=scale, offset=offset
-    )
 
+    def teacher_logits(variables, images):
+        images = images * scale[None, None, None] + offset[None, None, None]
+        logits = teacher.model.apply(variables, images, train=False)
+        return logits.astype(jnp.float32)
 
-def teacher_logits(
-    variables: Any,
-    images: Float[Array, "b h w c"],
-    *,
-    model: nn.Module,
-    scale: Float[np.ndarray, " c"],
-    offset: Float[np.ndarray, " c"],
-) -> Float[Array, "b classes"]:
-    """A teacher's float32 logits in evaluation mode, through which no gradient flows.
-
-    Args:
-      variables: of the teacher.
-      images: augmented, and normalised for the model that learns.
-      model: of the teacher.
-      scale, offset: `images * scale + offset` is normalised for the teacher.
-    """
-    images = images * scale[None, None, None] + offset[None, None, None]
-    logits = model.apply(variables, images, train=False)
-    return jax.lax.stop_gradient(logits.astype(jnp.float32))
-
-
-def show_classes(names: Sequence[str]) -> str:
-    """The first ten names, and how many more there are."""
-    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return ", ".join(names[:10]) + more
+    return teacher_logits

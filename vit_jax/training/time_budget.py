@@ -41,7 +41,7 @@ def set_num_steps(
     folder: RunFolder,
     resume_with_changes: bool,
     teacher: Run | None = None,
-    check: Callable[[Experiment], None] = lambda experiment: None,
+    check: Callable[[Experiment], object] = lambda experiment: None,
 ) -> ConfigDict:
     """The config with the number of steps that its time budget has room for.
 
@@ -49,9 +49,6 @@ def set_num_steps(
     with the same budget in this folder. Without a budget the config is returned as is.
 
     Args:
-      splits: as `data.load` returns them.
-      folder: the run's.
-      teacher: the run that this one learns from.
       resume_with_changes: whether a run with another budget may go on with this one.
       check: called with an experiment of another length before anything is compiled.
 
@@ -96,7 +93,7 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
     now = time.process_time if of_cpu else time.monotonic
     state = experiment.init_state()
     program = dispatch.compile_training(experiment, state, num_dispatches=1)
-    ((size, run_steps),) = program.compiled.items()
+    (size,) = program.compiled
     lr_scale = meshes.put(np.float32(1), meshes.replicated(experiment.mesh))
     stream = program.pipeline.stream((i * size, size) for i in itertools.count())
 
@@ -104,14 +101,7 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
         nonlocal state
         start = now()
         for _, batches in itertools.islice(stream, number):
-            state, metrics = run_steps(
-                state,
-                program.pipeline.split,
-                batches,
-                program.root_key,
-                lr_scale,
-                experiment.teacher,
-            )
+            state, metrics = program.run(size, state, batches, lr_scale)
             jax.block_until_ready(metrics)
         return now() - start
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import importlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,6 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
 from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import dispatch, linear_probe, masked, scoring, time_budget
-from vit_jax.training.clock import TrainClock
 from vit_jax.training.experiment import (
     Experiment,
     compile_evaluation,
@@ -25,16 +25,12 @@ from vit_jax.training.experiment import (
     next_stage,
 )
 from vit_jax.training.history import History
-from vit_jax.training.logs import require_tensorboard
+from vit_jax.training.logs import TrainClock
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say, waiting
 from vit_jax.training.results import score_best
-from vit_jax.training.start import (
-    FirstWeights,
-    first_state,
-    next_state,
-)
+from vit_jax.training.start import FirstWeights, with_variables
 from vit_jax.training.summary import describe_stage, summarize
 from vit_jax.training.teacher import load_teacher
 from vit_jax.training.train_state import TrainState
@@ -78,10 +74,10 @@ def train_and_evaluate(
     # Processes with other settings would wait for each other in what follows.
     folder.require_same_start(config, dataset, resume_with_changes)
     if config.tensorboard:
-        processes.run_on_all(require_tensorboard)
+        processes.run_on_all(lambda: importlib.import_module("tensorboardX"))
     teacher, weights = load_teacher(config.distill), FirstWeights(folder)
     config = time_budget.set_num_steps(
-        config, splits, folder, resume_with_changes, teacher, weights.check
+        config, splits, folder, resume_with_changes, teacher, weights.read
     )
     experiment = processes.run_on_all(lambda: _make_first(config, splits, teacher))
     filled = weights.fill(config, experiment)
@@ -139,11 +135,13 @@ def _train_and_evaluate(
                 if not is_finished(experiment, history, int(state.step)):
                     run = (experiment, folder, checkpoints, state, history)
                     state = _train_stage(*run, signals, profiler)
-                if _is_last(experiment):
+                if experiment.is_last:
                     break
                 experiment = next_stage(experiment, first_step=int(state.step))
                 history.stage_starts.append(int(state.step))
-                state = next_state(experiment, state)
+                # Parameters, statistics and averages go on; the optimizer starts anew.
+                opt_state = experiment.init_state().opt_state
+                state = dataclasses.replace(state, opt_state=opt_state)
                 say(describe_stage(experiment))
             results = score_best(experiment, checkpoints, state, history)
             if experiment.scoring is masked:
@@ -152,9 +150,11 @@ def _train_and_evaluate(
     if not processes.is_primary():
         return results
     # Imported late, because Matplotlib takes a second to load.
+    from vit_jax.figures import style
     from vit_jax.training import curves
 
-    curves.save_history(folder)
+    for name, figure in curves.draw_history(folder).items():
+        style.save(figure, folder.figures / f"{name}.png")
     return results
 
 
@@ -168,14 +168,10 @@ def _make_first(
     return experiment
 
 
-def _is_last(experiment: Experiment) -> bool:
-    return experiment.stage + 1 >= len(experiment.config.stages)
-
-
 def _is_done(experiment: Experiment, history: History, step: int) -> bool:
     if experiment.config.linear_probe:
         return history.train_seconds > 0
-    return _is_last(experiment) and is_finished(experiment, history, step)
+    return experiment.is_last and is_finished(experiment, history, step)
 
 
 def _restore_or_init(
@@ -192,12 +188,13 @@ def _restore_or_init(
         state, _ = checkpoints.restore("latest", experiment.init_state())
         say(f"resuming from step {int(state.step)}")
         return experiment, state, history
-    variables = None
+    state = experiment.init_state()
     if experiment.config.pretrained.path:
         variables, report = weights.read(experiment)
         folder.write("pretrained", dataclasses.asdict(report))
         say(str(report))
-    return experiment, first_state(experiment, variables), History()
+        state = with_variables(state, variables)
+    return experiment, state, History()
 
 
 def _train_stage(

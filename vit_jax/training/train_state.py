@@ -1,5 +1,6 @@
-"""The training state: everything that a training step changes."""
+"""The training state: everything that a training step changes; and its random keys."""
 
+import zlib
 from typing import Any
 
 import flax
@@ -7,15 +8,15 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import linen as nn
-from jaxtyping import Array, Key
+from jaxtyping import Array, Int, Key
 
 from vit_jax import models
-from vit_jax.training import rng, trainable
+from vit_jax.training import trainable
 
 
 @flax.struct.dataclass
 class TrainState:
-    """Everything that training changes. It holds no random key: see `rng.key_for`.
+    """Everything that training changes. It holds no random key: see `key_for`.
 
     Attributes:
       step: number of optimizer steps done, int32 scalar.
@@ -42,6 +43,22 @@ class TrainState:
         return {"params": self.params, "batch_stats": self.batch_stats}
 
 
+def key_for(
+    root: Key[Array, ""], name: str, step: int | Int[Array, ""]
+) -> Key[Array, ""]:
+    """The random key for one purpose at one step.
+
+    A run that resumes at a step so draws what the uninterrupted run drew there.
+
+    Args:
+      root: the run's only key, `jax.random.key(config.seed)`.
+      name: of the purpose, such as "augment"; names give independent streams.
+      step: number of optimizer steps done before.
+    """
+    named = jax.random.fold_in(root, jnp.uint32(zlib.crc32(name.encode())))
+    return jax.random.fold_in(named, step)
+
+
 def init_state(
     root_key: Key[Array, ""],
     *,
@@ -51,12 +68,8 @@ def init_state(
     use_ema: bool,
     trained: frozenset[str] | None = None,
 ) -> TrainState:
-    """The state before the first step.
-
-    Args:
-      trained: names of the parameters that the optimizer has state for; None: all.
-    """
-    key = rng.key_for(root_key, "init", 0)
+    """The state before the first step; the optimizer's is of the `trained` names."""
+    key = key_for(root_key, "init", 0)
     variables = models.init_variables(model, key, image_shape)
     variables = {"batch_stats": {}, **variables}
     return TrainState(

@@ -28,7 +28,8 @@ def trainable_names(params: Any, trainable: str) -> frozenset[str]:
     if trainable == "all":
         return frozenset(names)
     if trainable == "head":
-        return frozenset(name for name in names if _is_head(name))
+        heads = ("head", "distillation_head")
+        return frozenset(name for name in names if name.split("/")[0] in heads)
     if last := re.fullmatch(r"last (\d+) blocks?", trainable):
         return _after_block(names, int(last[1]))
     try:
@@ -45,10 +46,6 @@ def trainable_names(params: Any, trainable: str) -> frozenset[str]:
             f"{', '.join(sorted(names)[:3])}."
         )
     return found
-
-
-def _is_head(name: str) -> bool:
-    return name.split("/")[0] in ("head", "distillation_head")
 
 
 def _after_block(names: list[str], count: int) -> frozenset[str]:
@@ -103,13 +100,8 @@ def merge(inside: Any, outside: Any) -> Any:
 def frozen_norms(batch_stats: Any, frozen: Any) -> Any:
     """The collection "frozen" for the BatchNorms whose parameters are all frozen.
 
-    Args:
-      batch_stats: statistics of all BatchNorms.
-      frozen: the parameters that are not trained.
-
-    Returns:
-      {} where there is none, else a tree with a leaf "statistics" at the path of each,
-      see `models.batch_norm.BatchNorm`.
+    It is {} where there is none, else a tree with a leaf "statistics" at the path of
+    each, see `models.batch_norm.BatchNorm`.
     """
     paths = {path[:-1] for path in traverse_util.flatten_dict(batch_stats)}
     fixed = {path[:-1] for path in traverse_util.flatten_dict(frozen)}

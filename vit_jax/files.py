@@ -1,29 +1,43 @@
-"""Files that are written whole or not at all, and never through a link.
+"""Small files: written whole or not at all, never through a link, read with limits.
 
 A folder may come from a stranger. A file that is written here is written beside its
 place and renamed, so that neither a link in that place nor what it leads to changes,
 and an interruption leaves the old content.
+
+A JSON file or line holds the SHA-256 of its content, without which most single bits
+that flip leave another valid file. One that has none, of an older version or written
+by hand, is taken as it is.
 """
 
 import contextlib
 import errno
+import hashlib
+import json
+import math
 import os
 import pathlib
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from vit_jax.errors import UserError, show
 
+_KEY = "content_sha256"
+MAX_JSON_BYTES = 1 << 28
+_MAX_DEPTH = 20
+
+
+def cache_folder() -> pathlib.Path:
+    """The user's, whose contents can be made again: $XDG_CACHE_HOME/vit_jax, or
+    ~/.cache/vit_jax, which is also what the library platformdirs gives on Linux."""
+    root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(root) / "vit_jax"
+
 
 def user_path(path: str | os.PathLike) -> pathlib.Path:
-    """The path, with ~ and ~NAME as home folders.
-
-    Raises:
-      UserError: there is no such home folder.
-    """
+    """The path, with ~ and ~NAME as home folders; raises UserError if NAME has none."""
     try:
         return pathlib.Path(path).expanduser()
     except RuntimeError:
@@ -34,11 +48,8 @@ def user_path(path: str | os.PathLike) -> pathlib.Path:
 
 
 def make_folder(folder: pathlib.Path, option: str) -> None:
-    """Creates a folder and checks that it can be written to.
-
-    Raises:
-      UserError: it cannot; `option` is the flag that names it, such as "--out".
-    """
+    """Creates a folder, or raises UserError if it cannot be written to; `option` is the
+    flag that names it, such as "--out"."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -146,11 +157,7 @@ def read_file(path: pathlib.Path, max_bytes: int) -> bytes:
 
 @contextlib.contextmanager
 def report_failure(path: pathlib.Path) -> Iterator[None]:
-    """A context that turns errors of writing `path` into one sentence.
-
-    Raises:
-      UserError: there was an OSError.
-    """
+    """A context that turns an OSError of writing `path` into a UserError."""
     try:
         yield
     except OSError as error:
@@ -172,3 +179,72 @@ def is_full(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def as_json(content: Any) -> Any:
+    """The content as JSON gives it back; NaN and infinity become None."""
+    if isinstance(content, dict):
+        return {str(key): as_json(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [as_json(value) for value in content]
+    if isinstance(content, float) and not math.isfinite(content):
+        return None
+    return content
+
+
+def hashed(content: dict[str, Any]) -> dict[str, Any]:
+    """The content as JSON, with its SHA-256 as the last key."""
+    content = as_json(content)
+    return content | {_KEY: _digest(content)}
+
+
+def write_json(path: pathlib.Path, content: dict[str, Any]) -> None:
+    """Replaces a file atomically; raises as `write_file` does."""
+    write_file(path, json.dumps(hashed(content), indent=2) + "\n")
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+    """The content of a file that `write_json` wrote, or of any object in JSON.
+
+    Raises:
+      FileNotFoundError, NotADirectoryError: there is no such file.
+      UserError: the file is damaged, too large, or holds something else.
+    """
+    data = read_file(path, MAX_JSON_BYTES)
+    try:
+        return parse_json(data)
+    except ValueError as error:
+        raise UserError(
+            f"{path} is damaged: {error}; restore it from a copy."
+        ) from None
+
+
+def parse_json(text: bytes) -> dict[str, Any]:
+    """The object that a text in JSON holds, without its SHA-256.
+
+    Raises:
+      ValueError: the text is no object in JSON, nested too deeply, or was changed.
+    """
+    try:
+        content = json.loads(text)
+        is_deep = _depth(content) > _MAX_DEPTH
+    except RecursionError:
+        is_deep = True
+    if is_deep:
+        raise ValueError("it is nested too deeply")
+    if not isinstance(content, dict):
+        raise ValueError("it is no JSON object, {...}")
+    digest = content.pop(_KEY, None)
+    if digest is not None and digest != _digest(content):
+        raise ValueError(f'it differs from its SHA-256, which it has as "{_KEY}"')
+    return content
+
+
+def _depth(content: Any) -> int:
+    if isinstance(content, dict):
+        content = list(content.values())
+    return 1 + max(map(_depth, content), default=0) if isinstance(content, list) else 0
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
