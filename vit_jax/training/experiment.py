@@ -159,26 +159,14 @@ def make_experiment(
         objective=make_objective(config, model, teacher, class_weights),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
-        augment=augment.make_augment(
-            config.augment,
-            mean=config.data.mean,
-            std=config.data.std,
-            num_classes=len(train.class_names),
-            mix_until_step=plan.first_step + plan.mix_until,
-            side=config.data.resize,
-        ),
+        augment=_make_augment(config, train, plan),
         trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
         unroll=backend.unrolls_loops(),
     )
-    shardings = whole = meshes.replicated(mesh)
-    if config.shard_params:
-        shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
-    # The key is an argument: one compilation serves all seeds.
-    init_on_mesh = backend.drawing_by_kernel()(
-        jax.jit(init_state, out_shardings=shardings)
-    )
+    init_on_mesh = _place_state(init_state, root_key, mesh, split=config.shard_params)
+    whole = meshes.replicated(mesh)
     how_scored = masked if config.objective == "masked_autoencoding" else scoring
     return Experiment(
         config=run_config,
@@ -191,13 +179,40 @@ def make_experiment(
         trained=trained,
         num_microbatches=num_microbatches,
         root_key=root_key,
-        init_state=functools.partial(init_on_mesh, root_key),
+        init_state=init_on_mesh,
         teacher_run=teacher,
         teacher=None if teacher is None else meshes.put(teacher.variables, whole),
         train_step=train_step,
         scoring=how_scored,
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
     )
+
+
+def _make_augment(config: ConfigDict, train: data.Dataset, plan: Plan) -> Callable:
+    return augment.make_augment(
+        config.augment,
+        mean=config.data.mean,
+        std=config.data.std,
+        num_classes=len(train.class_names),
+        mix_until_step=plan.first_step + plan.mix_until,
+        side=config.data.resize,
+    )
+
+
+def _place_state(
+    init_state: Callable, root_key: Array, mesh: Mesh, *, split: bool
+) -> Callable[[], TrainState]:
+    """`init_state` of `root_key`, which creates its arrays on the mesh.
+
+    Args:
+      split: divides large arrays over the devices, see `meshes.split_state`.
+    """
+    shardings = meshes.replicated(mesh)
+    if split:
+        shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
+    # The key is an argument: one compilation serves all seeds.
+    compiled = jax.jit(init_state, out_shardings=shardings)
+    return functools.partial(backend.drawing_by_kernel()(compiled), root_key)
 
 
 def compile_evaluation(experiment: Experiment, variables: Any) -> Experiment:
