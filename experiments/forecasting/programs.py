@@ -88,7 +88,7 @@ def describe_data(config_data: ConfigDict) -> dict[str, Dataset]:
         return Dataset(images, labels, tuple(map(str, range(num_classes))))
 
     splits = {"train": describe(_NUM_TRAIN), "test": describe(_NUM_TEST)}
-    return data.divide(splits, config_data)
+    return data.hold_out(splits, config_data)
 
 
 def make_described(config: ConfigDict, device: jax.Device) -> Experiment:

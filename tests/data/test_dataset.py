@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from vit_jax.data.dataset import Dataset, hold_out, split_off_test, with_test
+from vit_jax.config import make_config
+from vit_jax.data import dataset
+from vit_jax.data.dataset import Dataset, split_off_test, with_test
 from vit_jax.errors import UserError
+
+
+def hold_out(splits, **settings):
+    return dataset.hold_out(splits, make_config({"data": settings}).data)
 
 
 def make_dataset(counts, seed=0):
@@ -54,7 +60,7 @@ def test_dataset_refuses(images, labels, names, message):
 def test_hold_out_divides_the_training_split(settings):
     splits = {"train": make_dataset([200] * 5), "test": make_dataset([7] * 5)}
     settings = {"validation": 1, "subset_test_per_class": 30} | settings
-    parts = hold_out(splits, **settings, seed=1)
+    parts = hold_out(splits, **settings, split_seed=1)
     assert parts["test"] is splits["test"]
     for name, per_class in {"train": 150, "val": 20, "subset_test": 30}.items():
         assert parts[name].count_classes().tolist() == [per_class] * 5, name
@@ -76,11 +82,15 @@ def test_hold_out_is_the_same_on_every_machine():
 def test_hold_out_depends_on_its_seed_alone():
     splits = {"train": make_dataset([100] * 3), "test": make_dataset([5] * 3)}
     first, again, other = (
-        hold_out(splits, validation=30, subset_test_per_class=10, seed=seed)
+        hold_out(splits, validation=30, subset_test_per_class=10, split_seed=seed)
         for seed in (1, 1, 2)
     )
     fewer = hold_out(
-        splits, validation=30, subset_test_per_class=10, seed=1, train_per_class=5
+        splits,
+        validation=30,
+        subset_test_per_class=10,
+        split_seed=1,
+        train_per_class=5,
     )
     for name in ("val", "subset_test"):
         np.testing.assert_array_equal(ids(first[name]), ids(again[name]))

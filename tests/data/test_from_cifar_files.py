@@ -16,7 +16,6 @@ import warnings
 import numpy as np
 import pytest
 
-from tests.data.cifar_pickles import Evil, python2_pickle
 from vit_jax.config import default_config
 from vit_jax.data import STATISTICS, from_cifar_files, normalization
 from vit_jax.data.cifar_layouts import OFFICIAL
@@ -114,7 +113,7 @@ def write_small(root, dataset, which, num=20):
         batch = {b"data": rows[file][:, len(kinds) :], b"filenames": [b"a.png"]}
         for i, kind in enumerate(kinds):
             batch[f"{kind}labels".encode()] = [int(row[i]) for row in rows[file]]
-        (folder / file).write_bytes(b"\x80\x02" + python2_pickle(batch) + b".")
+        (folder / file).write_bytes(pickle.dumps(batch))
     for kind, file in layout.names.items():
         if which:
             (folder / file).write_text("\n".join(names[kind]) + "\n\n")
@@ -122,7 +121,7 @@ def write_small(root, dataset, which, num=20):
         keys = {
             f"{k}label_names".encode(): [n.encode() for n in names[k]] for k in kinds
         }
-        (folder / file).write_bytes(b"\x80\x02" + python2_pickle(keys) + b".")
+        (folder / file).write_bytes(pickle.dumps(keys))
     expected = {
         file: len((folder / file).read_bytes())
         if isinstance(length, int)
@@ -270,31 +269,25 @@ def test_archive_that_only_links_to_the_files(small, tmp_path):
         from_cifar_files.load("cifar10", str(path))
 
 
-def test_archive_that_unpacks_to_too_much(small, tmp_path):
-    path = tmp_path / "bomb.tar.gz"
-    member = tarfile.TarInfo("cifar-10-batches-bin/test_batch.bin")
-    member.size = 1 << 29
-    # The header is enough: it must be refused before its content is read.
-    path.write_bytes(gzip.compress(member.tobuf() + bytes(1 << 20)))
-    with pytest.raises(
-        UserError, match=r"536870912 bytes, more than any official file"
-    ):
-        from_cifar_files.load("cifar10", str(path))
+class Evil:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (self.path,)
 
 
-def test_a_malicious_batch_is_not_run(tmp_path, monkeypatch):
+def test_a_malicious_pickle_is_not_run(tmp_path, monkeypatch):
     _, official = write_small(tmp_path, "cifar10", 0)
     folder = tmp_path / "cifar-10-batches-py"
-    content = pickle.dumps(Evil(str(tmp_path / "executed")), 2)
+    content = pickle.dumps(Evil(str(tmp_path / "executed")))
     (folder / "data_batch_1").write_bytes(content)
     monkeypatch.setitem(OFFICIAL, "cifar10", official)
     with pytest.raises(UserError, match=r"data_batch_1 in .* altered"):
         from_cifar_files.load("cifar10", str(folder))
-    # Even if its checksum were known, it would not be run.
-    official.layouts[0].expected["data_batch_1"] = hashlib.md5(content).hexdigest()
-    with pytest.raises(UserError, match=r"it may be malicious and was not run"):
-        from_cifar_files.load("cifar10", str(folder))
     assert not (tmp_path / "executed").exists()
+    pickle.loads(content)
+    assert (tmp_path / "executed").exists(), "else there is nothing to refuse"
 
 
 # ---- the cache folder
@@ -351,7 +344,7 @@ def test_cached_archive_is_used_without_download(small, tmp_path, monkeypatch):
 
 
 def header(kind, size):
-    member = tarfile.TarInfo("x")
+    member = tarfile.TarInfo("cifar-10-batches-bin/test_batch.bin")
     member.type, member.size = kind, size
     return member.tobuf(tarfile.GNU_FORMAT)
 
@@ -361,6 +354,7 @@ def header(kind, size):
     [
         (tarfile.XHDTYPE, 1 << 28, 1, "a header of more than 160,000,000 bytes"),
         (tarfile.GNUTYPE_LONGNAME, 1 << 28, 1, "a header of more than 160,000,000"),
+        (tarfile.REGTYPE, 1 << 28, 1, "has a member .* more than any official file"),
         (tarfile.XHDTYPE, 0, 5000, "no readable archive"),
         (tarfile.GNUTYPE_LONGNAME, 512, 5000, "no readable archive"),
     ],

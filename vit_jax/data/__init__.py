@@ -2,10 +2,10 @@
 
 from_tfds.py, from_cifar_files.py, from_folder.py, from_digits.py   the sources
 dataset.py       a labelled set of images, and how it is divided into splits
-batches.py       which examples each step sees
+batches.py       which examples each step sees; random orders that no version of NumPy
+                 changes
 decoded.py, image_files.py, rows.py    images of folders, in memory or in a file
-download.py, cifar_layouts.py, pickles.py    official files: fetched, checked, read
-permutation.py   random orders that no version of NumPy changes
+download.py, cifar_layouts.py    official files: fetched, checked, read
 
 Imports `vit_jax.errors` and `files` only, and never JAX.
 """
@@ -33,7 +33,7 @@ __all__ = [
     "Rows",
     "batches",
     "dataset_name",
-    "divide",
+    "hold_out",
     "known_shape",
     "load",
     "normalization",
@@ -156,20 +156,7 @@ def load(config_data: Any) -> dict[str, Dataset]:
                 f"and those of the train split {list(train.images.shape[1:])}, but one "
                 "shape was expected; set config.data.image_size or convert the data."
             )
-    return divide(splits, config_data)
-
-
-def divide(splits: dict[str, Dataset], config_data: Any) -> dict[str, Dataset]:
-    """`hold_out` by the settings of config.data."""
-    return hold_out(
-        splits,
-        validation=config_data.validation,
-        select_on=config_data.select_on,
-        train_per_class=config_data.train_per_class,
-        val_per_class=config_data.val_per_class,
-        subset_test_per_class=config_data.subset_test_per_class,
-        seed=config_data.split_seed,
-    )
+    return hold_out(splits, config_data)
 
 
 def normalization(

@@ -1,11 +1,12 @@
 """A labelled set of images, and how it is divided into splits."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
 
-from vit_jax.data.permutation import HOLD_OUT, TEST_SPLIT, permutation
+from vit_jax.data.batches import HOLD_OUT, TEST_SPLIT, permutation
 from vit_jax.data.rows import Rows
 from vit_jax.errors import UserError
 
@@ -143,55 +144,43 @@ def with_test(splits: dict[str, Dataset]) -> dict[str, Dataset]:
     return split_off_test(splits["train"])
 
 
-def hold_out(
-    splits: dict[str, Dataset],
-    *,
-    validation: int | str,
-    select_on: str = "val",
-    train_per_class: int | None = None,
-    val_per_class: int | None = None,
-    subset_test_per_class: int = 0,
-    seed: int = 0,
-) -> dict[str, Dataset]:
+def hold_out(splits: dict[str, Dataset], config_data: Any) -> dict[str, Dataset]:
     """The splits of a run: "train", "test", and perhaps "val" and "subset_test".
 
     "val" and "subset_test" are disjoint random parts of the training split of the data,
     drawn class by class; "train" is the rest, or a part of it. Examples keep their
-    order. If the data have a "val" split, it is used unchanged.
+    order. If the data have a "val" split, it is used unchanged. With select_on="test",
+    "val" is the same object as "test". A number or share of images to validate on is in
+    proportion to the sizes of the classes; every class keeps an image to train on, and
+    one of two or more images is in "val" as well if that has room for it.
 
     Args:
       splits: those of the data: "train", "test", perhaps "val".
-      validation: number of images for "val", or their share, such as "10%", in
-        proportion to the sizes of the classes. Every class keeps an image to train on,
-        and one of two or more images is in "val" as well if that has room for it.
-      select_on: config.data.select_on; with "test", "val" is the same object as "test".
-      train_per_class: images of each class kept in "train"; None: all that remain.
-      val_per_class: images of each class for "val"; replaces `validation` unless None.
-      subset_test_per_class: images of each class for "subset_test"; 0: no such split.
-      seed: the seed of the draws.
+      config_data: the "data" group of the settings.
 
     Raises:
       UserError: a class has too few images, or settings contradict each other.
     """
     train, test = splits["train"], splits["test"]
-    _check_selection(splits, validation, select_on, val_per_class)
+    _check_selection(splits, config_data)
     counts = train.count_classes()
     # The hold-out is drawn first, so that it does not depend on train_per_class.
     takes = {
-        "val": _val_counts(splits, counts, validation, val_per_class),
-        "subset_test": np.full_like(counts, subset_test_per_class),
+        "val": _val_counts(splits, counts, config_data),
+        "subset_test": np.full_like(counts, config_data.subset_test_per_class),
     }
-    rest = counts - sum(takes.values())
-    _check_rest(train, rest, takes, train_per_class or 1)
-    takes["train"] = rest if train_per_class is None else rest * 0 + train_per_class
+    rest, kept = counts - sum(takes.values()), config_data.train_per_class
+    _check_rest(train, rest, takes, kept or 1)
+    takes["train"] = rest if kept is None else np.full_like(counts, kept)
     takes = {name: take for name, take in takes.items() if take.any()}
     if np.array_equal(takes["train"], counts):
         parts = {"train": train}  # No image is held out, so no copy is needed.
     else:
+        seed = config_data.split_seed
         drawn = _draw(train, [*takes.values()], seed=seed, purpose=HOLD_OUT)
         parts = dict(zip(takes, drawn, strict=True))
     result = {"train": parts.pop("train")}
-    if select_on == "test":
+    if config_data.select_on == "test":
         result["val"] = test
     elif "val" in splits or "val" in parts:
         result["val"] = splits.get("val") or parts["val"]
@@ -214,13 +203,9 @@ def _check_rest(
         )
 
 
-def _check_selection(
-    splits: dict[str, Dataset],
-    validation: int | str,
-    select_on: str,
-    val_per_class: int | None,
-) -> None:
-    held_out = {"val_per_class": val_per_class, "validation": validation}
+def _check_selection(splits: dict[str, Dataset], config_data: Any) -> None:
+    select_on, val_per_class = config_data.select_on, config_data.val_per_class
+    held_out = {"val_per_class": val_per_class, "validation": config_data.validation}
     given = [key for key, value in held_out.items() if value]
     if select_on == "test" and given:
         raise UserError(
@@ -241,16 +226,12 @@ def _check_selection(
         )
 
 
-def _val_counts(
-    splits: dict[str, Dataset],
-    counts: Counts,
-    validation: int | str,
-    val_per_class: int | None,
-) -> Counts:
+def _val_counts(splits: dict[str, Dataset], counts: Counts, config_data: Any) -> Counts:
     if "val" in splits:
         return np.zeros_like(counts)
-    if val_per_class is not None:
-        return np.full_like(counts, val_per_class)
+    if config_data.val_per_class is not None:
+        return np.full_like(counts, config_data.val_per_class)
+    validation = config_data.validation
     total = int(counts.sum())
     if isinstance(validation, str):
         share = float(validation.strip().removesuffix("%")) / 100

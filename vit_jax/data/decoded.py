@@ -22,7 +22,6 @@ import os
 import pathlib
 import shutil
 from collections.abc import Iterator, Sequence
-from typing import BinaryIO
 
 import numpy as np
 import PIL
@@ -152,12 +151,12 @@ def _write(
         temporary.mkdir(mode=0o700)
         with (temporary / "images.npy").open("wb") as file:
             # A full disk is an error of `write`; with a memory map it is a signal.
-            _write_header(file, shape)
+            header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+            np.lib.format.write_array_header_1_0(file, header)
+            end = file.tell() + num_bytes
             for image in images:
                 file.write(np.ascontiguousarray(image))
-            # NumPy pads its headers so that they have room for any number of rows.
-            file.seek(0)
-            _write_header(file, (len(result.kept), *shape[1:]))
+            file.truncate(end)  # Where files were skipped, the last rows are empty.
             file.flush()
             os.fsync(file.fileno())
         index = {
@@ -187,16 +186,11 @@ def _write(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _write_header(file: BinaryIO, shape: tuple[int, ...]) -> None:
-    header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)
-
-
 def _map(entry: pathlib.Path) -> Decoded:
     try:
         index = read_json(entry / "index.json")
         return Decoded(
-            np.load(entry / "images.npy", mmap_mode="r"),
+            np.load(entry / "images.npy", mmap_mode="r")[: len(index["kept"])],
             index["kept"],
             collections.Counter(index["modes"]),
             index["skipped"],

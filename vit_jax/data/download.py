@@ -5,6 +5,7 @@ first byte.
 """
 
 import contextlib
+import functools
 import hashlib
 import http.client
 import pathlib
@@ -27,14 +28,11 @@ OFFLINE = (
 
 
 def file_md5(path: pathlib.Path) -> str:
-    """The MD5 of a file in hexadecimal, which detects damage but no attack."""
+    """The MD5 of a file in hexadecimal."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, _md5).hexdigest()
-
-
-def _md5():
-    # Some hardened builds of Python refuse MD5 where it might be used for security.
-    return hashlib.md5(usedforsecurity=False)
+        # Some hardened builds of Python refuse MD5 where it might be for security.
+        md5 = functools.partial(hashlib.md5, usedforsecurity=False)
+        return hashlib.file_digest(file, md5).hexdigest()
 
 
 def fetch(url: str, md5: str, folder: pathlib.Path) -> pathlib.Path:

@@ -5,8 +5,11 @@ import gzip
 import hashlib
 import io
 import pathlib
+import pickle
 import tarfile
+import warnings
 import zlib
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -14,7 +17,6 @@ from jaxtyping import UInt8
 from vit_jax.data.cifar_layouts import ARCHIVE_LENGTHS, OFFICIAL, Layout
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, fetch
-from vit_jax.data.pickles import load_pickle
 from vit_jax.errors import UserError, did_you_mean, show
 from vit_jax.files import cache_folder, user_path
 
@@ -101,13 +103,26 @@ def read_records(path: pathlib.Path, dataset: str) -> Records:
     """
     layouts = OFFICIAL[dataset].layouts
     if path.is_dir():
-        layout, contents = _read_folder(path, layouts)
+        found = _find_files(path, layouts)
     elif path.is_file():
-        layout, contents = _read_archive(path, layouts)
+        found = _read_archive(path, layouts)
     else:
         raise UserError(
             f"{path} does not exist; give a folder or archive of {dataset}."
         )
+    # Of two that are complete, the first one is better.
+    layout = max(layouts, key=lambda x: len(found[x.folder]) / len(x.files))
+    contents = found[layout.folder]
+    if lacking := ", ".join(sorted(layout.files - contents.keys())):
+        folders = " nor ".join(layout.folder for layout in layouts)
+        raise UserError(
+            f"{path} lacks {lacking} of {layout.folder}; fetch it again."
+            if contents
+            else f"{path} holds neither {folders}; give that folder, its parent or its "
+            "archive."
+        )
+    if path.is_dir():
+        contents = {name: file.read_bytes() for name, file in contents.items()}
     for file, expected in layout.expected.items():
         _check(path, file, contents[file], expected)
     pickled = not any(name.endswith(".bin") for name in layout.train)
@@ -122,27 +137,31 @@ def read_records(path: pathlib.Path, dataset: str) -> Records:
     )
 
 
-def _read_folder(
+def _find_files(
     path: pathlib.Path, layouts: tuple[Layout, ...]
-) -> tuple[Layout, dict[str, bytes]]:
-    found = []
-    for layout in layouts:
-        for folder in (path, path / layout.folder):
-            files = {file for file in layout.files if (folder / file).is_file()}
-            if files == layout.files:
-                return layout, {file: (folder / file).read_bytes() for file in files}
-            found.append((files, layout))
-    files, layout = max(found, key=lambda pair: len(pair[0]))
-    raise _incomplete(path, files, layout, layouts)
+) -> dict[str, dict[str, pathlib.Path]]:
+    """For the folder of each layout, the files that are there, or in `path` itself."""
+    return {
+        layout.folder: max(
+            (
+                {name: root / name for name in layout.files if (root / name).is_file()}
+                for root in (path, path / layout.folder)
+            ),
+            key=len,
+        )
+        for layout in layouts
+    }
 
 
 def _read_archive(
     path: pathlib.Path, layouts: tuple[Layout, ...]
-) -> tuple[Layout, dict[str, bytes]]:
-    """Reads files by their exact names into memory; no file is extracted to disk."""
+) -> dict[str, dict[str, bytes]]:
+    """The same from an archive, in memory; no file is extracted to disk."""
     contents = {layout.folder: {} for layout in layouts}
     wanted = {
-        f"{lay.folder}/{file}": lay.folder for lay in layouts for file in lay.files
+        f"{layout.folder}/{name}": (layout.folder, name)
+        for layout in layouts
+        for name in layout.files
     }
     try:
         with (
@@ -152,18 +171,12 @@ def _read_archive(
         ):
             for member in tar:
                 stream.start_member()
-                name = member.name.removeprefix("./")
+                place = wanted.get(member.name.removeprefix("./"))
                 # A link could refer to any file of this machine.
-                if name not in wanted or not member.isreg():
-                    continue
-                if member.size > _MAX_MEMBER_BYTES:
-                    raise UserError(
-                        f"{name} in {path} has {member.size} bytes, more than any "
-                        "official file; fetch the official archive."
-                    )
-                read = tar.extractfile(member).read()
-                contents[wanted[name]][name.rpartition("/")[2]] = read
-                stream.start_member()
+                if place and member.isreg():
+                    folder, name = place
+                    contents[folder][name] = tar.extractfile(member).read()
+                    stream.start_member()
             while stream.read(1 << 20):  # gzip checks its sum only at the end.
                 pass
     except (*_DAMAGED, zlib.error) as error:
@@ -173,11 +186,7 @@ def _read_archive(
             f"{path.stat().st_size} bytes, the official archives have {lengths}; "
             "download it again."
         ) from error
-    for layout in layouts:
-        if contents[layout.folder].keys() == layout.files:
-            return layout, contents[layout.folder]
-    layout = max(layouts, key=lambda layout: len(contents[layout.folder]))
-    raise _incomplete(path, set(contents[layout.folder]), layout, layouts)
+    return contents
 
 
 class _Limited(io.RawIOBase):
@@ -213,18 +222,6 @@ def _decompress(path: pathlib.Path) -> io.BufferedIOBase:
     return gzip.open(path) if compressed else path.open("rb")
 
 
-def _incomplete(
-    path: pathlib.Path, files: set[str], layout: Layout, layouts: tuple[Layout, ...]
-) -> UserError:
-    if files:
-        lacking = ", ".join(sorted(layout.files - files))
-        return UserError(f"{path} lacks {lacking} of {layout.folder}; fetch it again.")
-    folders = " nor ".join(layout.folder for layout in layouts)
-    return UserError(
-        f"{path} holds neither {folders}; give that folder, its parent or its archive."
-    )
-
-
 def _check(path: pathlib.Path, file: str, content: bytes, expected: str | int) -> None:
     if isinstance(expected, int):
         kind, found = "a length of {} bytes", len(content)
@@ -244,9 +241,16 @@ def _binary_rows(content: bytes, layout: Layout) -> UInt8[np.ndarray, "n bytes"]
 
 
 def _pickled_rows(content: bytes, layout: Layout) -> UInt8[np.ndarray, "n bytes"]:
-    batch = load_pickle(content)
+    batch = _unpickle(content)
     labels = [batch[f"{kind}labels".encode()] for kind in layout.names]
     return np.concatenate([np.array(labels, np.uint8).T, batch[b"data"]], axis=1)
+
+
+def _unpickle(content: bytes) -> Any:
+    """The object in an official file; no other file has the MD5 that was checked."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # NumPy warns about files this old.
+        return pickle.loads(content, encoding="bytes")
 
 
 def _text_names(content: bytes, kind: str) -> tuple[str, ...]:
@@ -254,7 +258,7 @@ def _text_names(content: bytes, kind: str) -> tuple[str, ...]:
 
 
 def _pickled_names(content: bytes, kind: str) -> tuple[str, ...]:
-    names = load_pickle(content)[f"{kind}label_names".encode()]
+    names = _unpickle(content)[f"{kind}label_names".encode()]
     return tuple(name.decode() for name in names)
 
 
