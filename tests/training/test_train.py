@@ -87,14 +87,14 @@ TEXTS = [
 
 
 def values_of(field):
-    words = field.allowed.removeprefix("one of ").split(", ")
+    words = field.allowed.removeprefix("None or ").removeprefix("one of ").split(", ")
     options = [*words, None, True, False, *NUMBERS, *INTEGERS, *DURATIONS, *LISTS]
     options += TEXTS
     taken = []
     for value in options:
         try:
             field.convert(value)
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError, OverflowError, UserError):
             continue
         taken.append(value)
     return st.sampled_from(taken or [field.default])

@@ -27,15 +27,11 @@ _NAMED = {
     ),
 }
 
-_integer = partial(integer, None, optional=True)
-_number = partial(number, None, optional=True)
-_rate = partial(fraction, None, below_one=True, optional=True)
-_switch = partial(switch, None, optional=True)
-
-
-def _choice(options: tuple[str, ...], meaning: str) -> Field:
-    return choice((None, *options), meaning)
-
+_integer = partial(integer, None)
+_number = partial(number, None)
+_rate = partial(fraction, None, below_one=True)
+_switch = partial(switch, None)
+_choice = partial(choice, optional=True)
 
 _VARIANT = {
     "patch_size": _integer("Side of a patch in pixels.", 1, 4096),

@@ -37,7 +37,6 @@ FIELDS: dict[str, Field] = {
         None,
         "Length of training in optimizer steps; replaces num_epochs unless None.",
         1,
-        optional=True,
     ),
     "time_budget": time_budget(
         "Length of training as time, without compilation and evaluations; replaces "
@@ -134,13 +133,12 @@ FIELDS: dict[str, Field] = {
         0, "Seed of the data splits and subsets.", high=2**32 - 1
     ),
     "data.train_per_class": integer(
-        None, "Training images kept of each class; None: all.", 1, optional=True
+        None, "Training images kept of each class; None: all.", 1
     ),
     "data.val_per_class": integer(
         None,
         "Validation images of each class; replaces data.validation unless None.",
         1,
-        optional=True,
     ),
     "data.subset_test_per_class": integer(
         0, "Training images of each class held out as a second test split, subset_test."
@@ -150,7 +148,6 @@ FIELDS: dict[str, Field] = {
         "Side in pixels to which folder and tfds images are resized; None: no resize.",
         1,
         MAX_SIDE,
-        optional=True,
     ),
     "data.resize": integer(
         None,
@@ -158,7 +155,6 @@ FIELDS: dict[str, Field] = {
         "None: no resize.",
         1,
         MAX_SIDE,
-        optional=True,
     ),
     "data.mean": numbers(
         None, "Mean of each channel, 0 to 1; None: that of the dataset."
@@ -297,7 +293,6 @@ FIELDS: dict[str, Field] = {
     "distill.step": integer(
         None,
         "Step of the teacher's checkpoint; None: its best one's, which is filled in.",
-        optional=True,
     ),
     "distill.sha256": text(
         "", "SHA-256 of the teacher's checkpoint; '': any, and its own is filled in."
@@ -309,7 +304,7 @@ FIELDS: dict[str, Field] = {
         "0: never.",
     ),
     "early_stopping.target": fraction(
-        None, "Validation accuracy at which training stops; None: never.", optional=True
+        None, "Validation accuracy at which training stops; None: never."
     ),
     "early_stopping.after": duration(
         "0 steps", "Point of training before which it never stops early."

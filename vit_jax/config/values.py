@@ -90,7 +90,7 @@ def _convert(key: str, value: Any) -> Any:
         )
     try:
         return FIELDS[key].convert(value)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, UserError):
         raise UserError(
             f"config.{key} is {show(value)}, but must be {FIELDS[key].allowed}."
         ) from None
