@@ -1,4 +1,4 @@
-"""Images to and from Pillow, and comparisons with its operations."""
+"""Comparisons with the operations of Pillow."""
 
 import jax
 import jax.numpy as jnp
@@ -10,17 +10,14 @@ def linspace(start, stop, num):
     return np.linspace(start, stop, num, dtype=np.float32)
 
 
-def from_pillow(image):
-    array = np.asarray(image)
-    return array if array.ndim == 3 else array[..., None]
-
-
-def to_pillow(image):
-    return Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
-
-
-def check_same(operation, images, amounts, expected):
-    """operation(image, amount) is `expected` [amounts, images], plain = jit = vmap."""
+def check_same(operation, images, amounts, name, magnitudes):
+    """operation(image, amount) is Pillow's with each magnitude, plain = jit = vmap."""
+    expected = []
+    for magnitude in magnitudes:
+        for image in images:
+            image = Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image)
+            expected.append(np.asarray(with_pillow(image, name, magnitude)))
+    expected = np.reshape(expected, (len(magnitudes), *images.shape))
     over_images = jax.jit(jax.vmap(operation, (0, None)))
     found = np.stack([over_images(images, amount) for amount in amounts])
     assert found.dtype == np.uint8
@@ -34,13 +31,15 @@ def with_pillow(image, name, magnitude):
     """The operation that torchvision calls by this name."""
 
     def affine(*matrix):
+        black = 0 if image.mode == "L" else (0, 0, 0)
         return image.transform(
-            image.size, Image.AFFINE, matrix, Image.NEAREST, fillcolor=(0, 0, 0)
+            image.size, Image.AFFINE, matrix, Image.NEAREST, fillcolor=black
         )
 
     enhance = getattr(ImageEnhance, name.capitalize(), None)
     if enhance:
-        return enhance(image).enhance(1 + magnitude)
+        # Pillow's blend takes a C float.
+        return enhance(image).enhance(float(1 + magnitude))
     return {
         "identity": image.copy,
         "shear_x": lambda: affine(1, magnitude, 0, 0, 1, 0),

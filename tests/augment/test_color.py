@@ -4,77 +4,34 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageOps
 
-from tests.augment.pillow import check_same, from_pillow, linspace, to_pillow
+from tests.augment.pillow import check_same, linspace
 from vit_jax.augment import color
 
-
-def enhance(kind):
-    # Pillow's blend takes a C float.
-    return lambda image, factor: kind(image).enhance(float(factor))
-
-
 FACTORS = 1 + linspace(-0.99, 0.99, 45)
-# name: ours (image, amount), Pillow's (image, value), {value: amount} or values.
+# name: the argument, its values, and the same in torchvision's terms.
+ENHANCE = ("factor", FACTORS, FACTORS - 1)
+THRESHOLDS = np.float32([*linspace(255, 0, 31), 170, 256])
+NONE = (None, [0], [0])
 VALUE_OPERATIONS = {
-    "brightness": (
-        lambda image, x: color.brightness(image, factor=x),
-        enhance(ImageEnhance.Brightness),
-        FACTORS,
-    ),
-    "color": (
-        lambda image, x: color.color(image, factor=x),
-        enhance(ImageEnhance.Color),
-        FACTORS,
-    ),
-    "contrast": (
-        lambda image, x: color.contrast(image, factor=x),
-        enhance(ImageEnhance.Contrast),
-        FACTORS,
-    ),
-    "sharpness": (
-        lambda image, x: color.sharpness(image, factor=x),
-        enhance(ImageEnhance.Sharpness),
-        FACTORS,
-    ),
-    "posterize": (
-        lambda image, x: color.posterize(image, bits=x),
-        ImageOps.posterize,
-        range(1, 9),
-    ),
-    "solarize": (
-        lambda image, x: color.solarize(image, threshold=x),
-        ImageOps.solarize,
-        [*linspace(255, 0, 31), 170, 256],
-    ),
-    "autocontrast": (
-        lambda image, x: color.autocontrast(image),
-        lambda image, x: ImageOps.autocontrast(image),
-        [0],
-    ),
-    "equalize": (
-        lambda image, x: color.equalize(image),
-        lambda image, x: ImageOps.equalize(image),
-        [0],
-    ),
-    "invert": (
-        lambda image, x: color.invert(image),
-        lambda image, x: ImageOps.invert(image),
-        [0],
-    ),
+    **dict.fromkeys(("brightness", "color", "contrast", "sharpness"), ENHANCE),
+    "posterize": ("bits", range(1, 9), range(1, 9)),
+    "solarize": ("threshold", THRESHOLDS, THRESHOLDS),
+    **dict.fromkeys(("autocontrast", "equalize", "invert"), NONE),
 }
 
 
 @pytest.mark.parametrize("name", VALUE_OPERATIONS)
 def test_value_operation_is_pillows(images, name):
-    operation, reference, values = VALUE_OPERATIONS[name]
-    expected = np.stack(
-        [[from_pillow(reference(to_pillow(im), x)) for im in images] for x in values]
-    )
-    amounts = [jnp.asarray(x, jnp.int32 if name == "posterize" else jnp.float32)
-               for x in values]  # fmt: skip
-    check_same(operation, images, amounts, expected)
+    argument, values, magnitudes = VALUE_OPERATIONS[name]
+
+    def operation(image, value):
+        options = {argument: value} if argument else {}
+        return getattr(color, name)(image, **options)
+
+    amounts = [jnp.asarray(value) for value in values]
+    check_same(operation, images, amounts, name, magnitudes)
 
 
 @pytest.mark.slow

@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 from scipy import stats
 
-from tests.augment.pillow import check_same, from_pillow, linspace, to_pillow
+from tests.augment.pillow import check_same, linspace
 from vit_jax.augment import geometry
+from vit_jax.augment.operations import make_operation
 
 
 def noise_image(height=32, width=32, seed=0):
@@ -136,59 +137,26 @@ def test_alternating_flip_alternates_from_a_fair_coin():
     assert 400 < (other_seed != mirrored[0]).sum() < 600
 
 
-def affine(image, matrix):
-    black = 0 if image.mode == "L" else (0, 0, 0)
-    return image.transform(
-        image.size, Image.AFFINE, matrix, Image.NEAREST, fillcolor=black
-    )
-
-
-# name: our matrix (value, size), Pillow's (image, value), values.
 SHEARS = linspace(-0.99, 0.99, 61)
-PIXELS = range(-33, 34)
 WARPS = {
-    "shear_x": (
-        lambda x, size: geometry.shear_x_matrix(x),
-        lambda image, x: affine(image, (1, x, 0, 0, 1, 0)),
-        SHEARS,
-    ),
-    "shear_y": (
-        lambda x, size: geometry.shear_y_matrix(x),
-        lambda image, x: affine(image, (1, 0, 0, x, 1, 0)),
-        SHEARS,
-    ),
-    "translate_x": (
-        lambda x, size: geometry.translate_matrix(x, 0),
-        lambda image, x: affine(image, (1, 0, -x, 0, 1, 0)),
-        PIXELS,
-    ),
-    "translate_y": (
-        lambda x, size: geometry.translate_matrix(0, x),
-        lambda image, x: affine(image, (1, 0, 0, 0, 1, -x)),
-        PIXELS,
-    ),
-    "rotate": (
-        lambda x, size: geometry.rotate_matrix(x, height=size, width=size),
-        lambda image, x: image.rotate(x, Image.NEAREST),
-        [*linspace(-135, 135, 61), -90, 90, 180],
-    ),
+    **dict.fromkeys(("shear_x", "shear_y"), SHEARS),
+    **dict.fromkeys(("translate_x", "translate_y"), range(-33, 34)),
+    "rotate": [*linspace(-135, 135, 61), -90, 90, 180],
 }
 
 
 @pytest.mark.parametrize("name", WARPS)
 def test_geometric_operation_is_pillows(images, name):
-    make_matrix, reference, values = WARPS[name]
-    values = [float(x) if isinstance(x, np.float32) else x for x in values]
-    expected = np.stack(
-        [[from_pillow(reference(to_pillow(im), x)) for im in images] for x in values]
-    )
-    matrices = [jnp.asarray(make_matrix(x, images.shape[1])) for x in values]
-    check_same(lambda im, m: geometry.warp(im, matrix=m), images, matrices, expected)
+    values = [float(x) for x in WARPS[name]]
+    size = dict.fromkeys(("height", "width"), images.shape[1])
+    matrices = [jnp.asarray(make_operation(name, x, **size).matrix) for x in values]
+    operation = lambda image, matrix: geometry.warp(image, matrix=matrix)  # noqa: E731
+    check_same(operation, images, matrices, name, values)
 
 
 def test_rotation_of_an_image_that_is_not_square():
     image = np.random.default_rng(0).integers(256, size=(20, 31, 3)).astype(np.uint8)
-    matrix = jnp.asarray(geometry.rotate_matrix(40.0, height=20, width=31))
+    matrix = jnp.asarray(make_operation("rotate", 40.0, height=20, width=31).matrix)
     expected = Image.fromarray(image).rotate(40.0, Image.NEAREST)
     np.testing.assert_array_equal(
         geometry.warp(jnp.asarray(image), matrix=matrix), np.asarray(expected)

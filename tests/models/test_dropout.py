@@ -7,21 +7,14 @@ import pytest
 from flax import linen as nn
 from jax.sharding import NamedSharding, PartitionSpec
 
+from tests.models.shapes import random_variables
 from vit_jax.models import ViT
 from vit_jax.models.dropout import Dropout, random_mask
 
 
-def random_variables(model, images):
-    shapes = jax.eval_shape(model.init, jax.random.key(0), images)
-    rng = np.random.default_rng(0)
-    return jax.tree.map(
-        lambda leaf: rng.normal(0, 0.3, leaf.shape).astype(np.float32), shapes
-    )
-
-
 def record_dropouts(model, images):
     """{path of every nn.Dropout: (input, output)} of one training pass."""
-    record, variables = {}, random_variables(model, images)
+    record, variables = {}, random_variables(model, images.shape[1:])
 
     def intercept(next_fun, args, kwargs, context):
         output = next_fun(*args, **kwargs)
@@ -129,7 +122,7 @@ def test_nothing_is_dropped_outside_training():
         **sizes, dropout=0.5, embedding_dropout=0.5, attention_dropout=0.5,
         mlp_output_dropout=0.5, drop_path=0.5,
     )  # fmt: skip
-    variables = random_variables(plain, images)
+    variables = random_variables(plain, (8, 8, 3))
     np.testing.assert_array_equal(
         plain.apply(variables, images), noisy.apply(variables, images, train=False)
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
+from tests.models.shapes import random_images, random_variables, shapes_of
 from tests.rows import slow
 from vit_jax import models
 from vit_jax.errors import UserError
@@ -36,25 +37,14 @@ def make(config_mae=None, image_shape=IMAGE_SHAPE, **changes):
     )
 
 
-def shapes_of(model):
-    images = jax.ShapeDtypeStruct((1, *IMAGE_SHAPE), jnp.float32)
-    return jax.eval_shape(model.init, jax.random.key(0), images)
-
-
-def random_variables(model):
-    rng = np.random.default_rng(0)
-    return jax.tree.map(
-        lambda leaf: jnp.float32(rng.normal(0.1, 0.4, leaf.shape)), shapes_of(model)
-    )
-
-
-def random_images(seed=1):
-    images = np.random.default_rng(seed).normal(size=(2, *IMAGE_SHAPE))
-    return jnp.float32(images)
+def draw(model):
+    """(variables, images)."""
+    return random_variables(model, IMAGE_SHAPE), random_images(2, IMAGE_SHAPE)
 
 
 def names(model):
-    shapes = traverse_util.flatten_dict(shapes_of(model)["params"], sep="/")
+    params = shapes_of(model, IMAGE_SHAPE)["params"]
+    shapes = traverse_util.flatten_dict(params, sep="/")
     return {name: leaf.shape for name, leaf in shapes.items()}
 
 
@@ -80,12 +70,13 @@ def test_the_encoder_has_the_names_and_shapes_of_the_vit(changes):
 )  # fmt: skip
 def test_hidden_pixels_do_not_reach_the_prediction(stem, pooling):
     model = make(MAE, pooling=pooling, num_registers=1, **STEMS[stem])
-    variables, images = random_variables(model), random_images()
+    variables, images = draw(model)
     keys = jax.random.split(jax.random.key(0), len(images))
     visible = model.draw_visible(keys, IMAGE_SHAPE)
     hidden = np.asarray(mae.hidden_patches(visible, 24))
     others, patches = (
-        np.asarray(mae.to_patches(x, 2)) for x in (random_images(seed=2), images)
+        np.asarray(mae.to_patches(x, 2))
+        for x in (random_images(2, IMAGE_SHAPE, seed=2), images)
     )
 
     @jax.jit
@@ -107,7 +98,7 @@ def test_hidden_pixels_do_not_reach_the_prediction(stem, pooling):
 def test_each_patch_is_predicted_at_its_place():
     """The order in which the visible patches are named changes nothing."""
     model = make(MAE)
-    variables, images = random_variables(model), random_images()
+    variables, images = draw(model)
     predict = jax.jit(functools.partial(model.apply, variables))
     visible = jnp.array([[0, 5, 11, 23], [1, 2, 3, 4]])
     np.testing.assert_allclose(
@@ -116,9 +107,7 @@ def test_each_patch_is_predicted_at_its_place():
     # Without decoder blocks, the prediction of a patch depends on nothing but its own
     # token, so all hidden patches of all images differ by their positions only.
     model = make(MAE | {"decoder_depth": 0})
-    predicted = np.asarray(
-        model.apply(random_variables(model), images, visible, train=False)
-    )
+    predicted = np.asarray(model.apply(draw(model)[0], images, visible, train=False))
     hidden = np.asarray(mae.hidden_patches(visible, 24))
     both = hidden.all(axis=0)
     np.testing.assert_allclose(predicted[0, both], predicted[1, both], atol=1e-5)
@@ -126,7 +115,7 @@ def test_each_patch_is_predicted_at_its_place():
 
 
 def test_patches_are_cut_row_by_row():
-    images = random_images()
+    images = random_images(2, IMAGE_SHAPE)
     patches = mae.to_patches(images, 4)
     assert patches.shape == (2, 6, 48)
     for number in range(6):

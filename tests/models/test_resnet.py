@@ -1,11 +1,11 @@
 """The ResNet against a plain NumPy one, with BatchNorm in both modes."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from tests.models.cpu.convolutions import numpy_conv
+from tests.models.shapes import shapes_of
 from vit_jax.models import ResNet, init_variables
 
 EPSILON, MOMENTUM = 1e-5, 0.9
@@ -52,8 +52,6 @@ def numpy_resnet(variables, images, model, train):
 def random_variables(model, image_shape):
     """Variables of the model's shapes, BatchNorm's far from their initial 0 and 1."""
     rng = np.random.default_rng(0)
-    images = jnp.zeros((1, *image_shape))
-    shapes = jax.eval_shape(model.init, jax.random.key(0), images)
 
     def draw(path, leaf):
         name = path[-1].key
@@ -66,7 +64,7 @@ def random_variables(model, image_shape):
             values = rng.normal(0, 0.3, leaf.shape)
         return values.astype(np.float32)
 
-    return jax.tree_util.tree_map_with_path(draw, shapes)
+    return jax.tree_util.tree_map_with_path(draw, shapes_of(model, image_shape))
 
 
 @pytest.fixture(

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import special
 
+from tests.models.cpu.convolutions import numpy_conv
+from tests.models.shapes import random_images, random_variables, shapes_of
 from tests.rows import slow
 from vit_jax.models import ViT, init_variables
 
@@ -16,19 +18,10 @@ IMAGE_SHAPE = (8, 12, 3)
 SMALL = {"num_classes": 5, "width": 8, "depth": 2, "num_heads": 2, "mlp_ratio": 1.5}
 
 
-def random_variables(model, image_shape=IMAGE_SHAPE, seed=0):
-    """Random parameters of the model's shapes, far from their initial values."""
-    rng = np.random.default_rng(seed)
-    images = jnp.zeros((1, *image_shape))
-    shapes = jax.eval_shape(model.init, jax.random.key(0), images)
-    return jax.tree.map(
-        lambda leaf: rng.normal(0.1, 0.4, leaf.shape).astype(np.float32), shapes
-    )
-
-
-def random_images(num_images=3, image_shape=IMAGE_SHAPE):
-    rng = np.random.default_rng(1)
-    return jnp.float32(rng.normal(size=(num_images, *image_shape)))
+def draw(model, num_images=3):
+    """(variables, images)."""
+    images = random_images(num_images, IMAGE_SHAPE)
+    return random_variables(model, IMAGE_SHAPE), images
 
 
 # ---- the same network in NumPy, one image and one head at a time, float64
@@ -106,12 +99,7 @@ def numpy_conv_stem(p, image, model):
     for i in range(num_layers):
         halve = i >= num_layers - num_halvings
         kernel = p[f"conv{i}"]["kernel"]
-        full = np.zeros((*x.shape[:2], kernel.shape[-1]))
-        padded = np.pad(x, ((1, 1), (1, 1), (0, 0)))
-        for row, column in np.ndindex(full.shape[:2]):
-            window = padded[row : row + 3, column : column + 3]
-            full[row, column] = max_with_zero(np.tensordot(window, kernel, 3))
-        x = full
+        x = full = np.maximum(numpy_conv(x[None], kernel, 1)[0], 0)
         if halve and model.stem_downsampling == "stride":
             x = full[::2, ::2]
         elif halve:
@@ -122,10 +110,6 @@ def numpy_conv_stem(p, image, model):
                  for r in rows]
             )  # fmt: skip
     return x.reshape(-1, model.width)
-
-
-def max_with_zero(x):
-    return np.where(x > 0, x, 0)
 
 
 def wave(position, channel, width):
@@ -229,7 +213,7 @@ def numpy_vit(p, image, model):
 )  # fmt: skip
 def test_forward_agrees_with_numpy(settings):
     model = ViT(**(SMALL | settings))
-    variables, images = random_variables(model), random_images()
+    variables, images = draw(model)
     logits = jax.jit(model.apply)(variables, images)
     exact = jax.tree.map(np.float64, variables["params"])
     expected = [numpy_vit(exact, image, model) for image in np.float64(images)]
@@ -239,7 +223,7 @@ def test_forward_agrees_with_numpy(settings):
 
 def test_sown_arrays_are_those_of_the_forward_pass():
     model = ViT(**SMALL, num_registers=1)
-    variables, images = random_variables(model), random_images()
+    variables, images = draw(model)
     plain = jax.jit(model.apply)(variables, images)
     logits, state = jax.jit(
         lambda *args: model.apply(*args, mutable=["intermediates"])
@@ -260,19 +244,18 @@ def test_sown_arrays_are_those_of_the_forward_pass():
 
 def test_nothing_is_sown_unless_asked_for():
     model = ViT(**SMALL)
-    variables, images = random_variables(model), random_images()
+    variables, images = draw(model)
     state = jax.eval_shape(
         lambda: model.apply(variables, images, mutable=["batch_stats"])
     )[1]
     assert state == {}
     for each in (model, ViT(**SMALL, distillation_token=True)):
-        variables = jax.eval_shape(each.init, jax.random.key(0), images)
-        assert set(variables) == {"params"}
+        assert set(shapes_of(each, IMAGE_SHAPE)) == {"params"}
 
 
 def test_each_head_is_told_apart_where_asked():
     model = ViT(**SMALL, distillation_token=True)
-    variables, images = random_variables(model), random_images()
+    variables, images = draw(model)
     apply = jax.jit(functools.partial(model.apply, mutable=["heads"]))
     logits, state = apply(variables, images)
     assert set(state) == {"heads"}
@@ -329,18 +312,19 @@ def test_every_setting_is_tried():
 def test_every_setting_acts(field):
     value, others = CHANGES[field]
     models = [ViT(**(SMALL | others)), ViT(**(SMALL | others | {field: value}))]
-    images = random_images(8)
     key = jax.random.key(0)
-    shapes = [jax.eval_shape(model.init, key, images) for model in models]
+    shapes = [shapes_of(model, IMAGE_SHAPE) for model in models]
     if shapes[0] != shapes[1]:
         return  # other parameters
     if field.endswith("_init"):
         models = [model.clone(depth=1) for model in models]
         all_variables = [init_variables(model, key, IMAGE_SHAPE) for model in models]
     else:
-        all_variables = [random_variables(models[0])] * 2
+        all_variables = [random_variables(models[0], IMAGE_SHAPE)] * 2
     outputs = [
-        model.apply(variables, images, train=True, rngs={"dropout": key})
+        model.apply(
+            variables, random_images(8, IMAGE_SHAPE), train=True, rngs={"dropout": key}
+        )
         for model, variables in zip(models, all_variables, strict=True)
     ]
     assert np.abs(outputs[0] - outputs[1]).max() > 1e-4
@@ -352,7 +336,7 @@ def test_gradients_reach_every_parameter():
         **SMALL, num_registers=1, qk_norm=True, local_attention=True, layer_scale=0.3,
         pooling="sequence", stem="shifted_patch", patch_norm=True,
     )  # fmt: skip
-    variables, images = random_variables(model), random_images()
+    variables, images = draw(model)
     gradients = jax.jit(
         jax.grad(lambda params: jnp.square(model.apply(params, images)).sum())
     )(variables)

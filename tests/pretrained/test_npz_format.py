@@ -38,11 +38,11 @@ def test_bad_npz_is_refused(tmp_path):
     objects = npy(np.array([print], dtype=object), allow_pickle=True)
     bomb = npy(np.zeros(10**6))
     for member, words in (
-        (objects, "stores x as object"),
-        (npy(np.array(["text"])), "expected numbers"),
-        (lying, "damaged"),
-        (larger, "declares x with shape (600000000,)"),
-        (good[:-8], "declares x with shape (6,)"),
+        (objects, "has x, which is no array of numbers (Object arrays"),
+        (npy(np.array(["text"])), "it is stored as <U4"),
+        (lying, "no array of numbers (EOF"),
+        (larger, "no array of numbers (EOF"),
+        (good[:-8], "no array of numbers (EOF"),
         (b"no array", "damaged"),
     ):
         path = npz(tmp_path / "x.npz", {"x.npy": member})

@@ -73,10 +73,9 @@ def draw_architecture(
     described = architecture.describe_architecture(model, image_shape)
     num_params = sum(part.num_params for part in described.parts)
     macs = models.count_macs(model, image_shape)
-    cost = "" if macs is None else f", {2e-9 * macs:.3g} GFLOPs per image"
     figure = architecture_figures.architecture(
         described,
-        title=f"{name}: {num_params:,} parameters{cost}",
+        title=f"{name}: {num_params:,} parameters, {2e-9 * macs:.3g} GFLOPs per image",
     )
     stem = "architecture" if options.workdir else f"architecture_{name}"
     default = RunFolder(options.workdir).figures if options.workdir else pathlib.Path()

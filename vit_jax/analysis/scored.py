@@ -66,12 +66,12 @@ class Scorer:
 
     def describe_cost(self, dataset: Dataset) -> dict[str, Any]:
         """num_params; flops of one forward pass of one image, where a
-        multiply-accumulate is two operations (`models.count_macs`), if they could be
-        counted; and the "latency" on images of `dataset`, see `latency.describe`."""
+        multiply-accumulate is two operations (`models.count_macs`); and the "latency"
+        on images of `dataset`, see `latency.describe`."""
         run = self._run
         macs = models.count_macs(run.model, run.input_shape)
         return {
             "num_params": models.count_params(run.variables["params"]),
-            **({} if macs is None else {"flops": 2 * macs}),
+            "flops": 2 * macs,
             "latency": latency.describe(run, self._eval_step, dataset.images),
         }

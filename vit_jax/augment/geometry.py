@@ -210,26 +210,11 @@ def affine_matrix(
     return np.floor(np.array([a, b, c, d, e, f]) * 65536 + 0.5).astype(np.int32)
 
 
-def shear_x_matrix(shear: float) -> Int32[np.ndarray, "6"]:
-    """Shifts each row to the left by `shear` times its distance from the top."""
-    return affine_matrix(1, shear, 0, 0, 1, 0)
-
-
-def shear_y_matrix(shear: float) -> Int32[np.ndarray, "6"]:
-    """Shifts each column up by `shear` times its distance from the left."""
-    return affine_matrix(1, 0, 0, shear, 1, 0)
-
-
-def translate_matrix(right: int, down: int) -> Int32[np.ndarray, "6"]:
-    """Shifts by whole pixels."""
-    return affine_matrix(1, 0, -right, 0, 1, -down)
-
-
-def rotate_matrix(degrees: float, *, height: int, width: int) -> Int32[np.ndarray, "6"]:
-    """Rotates counter-clockwise about the middle of the image."""
+def rotation(
+    degrees: float, *, height: int, width: int
+) -> tuple[float, float, float, float, float, float]:
+    """Arguments of `affine_matrix`: counter-clockwise about the middle of the image."""
     angle = -math.radians(degrees % 360)
     cos, sin = round(math.cos(angle), 15), round(math.sin(angle), 15)
     x, y = width / 2, height / 2
-    return affine_matrix(
-        cos, sin, x - cos * x - sin * y, -sin, cos, y + sin * x - cos * y
-    )
+    return cos, sin, x - cos * x - sin * y, -sin, cos, y + sin * x - cos * y

@@ -48,25 +48,26 @@ def make_operation(
 
     Args:
       name: a key of `policies.magnitudes`, or "invert".
-      magnitude: shear as a slope, translation in pixels (its fraction is dropped),
-        rotation in degrees counter-clockwise, brightness and its kin as the difference
-        of the factor from 1, posterize as bits kept, solarize as threshold.
+      magnitude: shear as a slope, to the left or up; translation in pixels (its
+        fraction is dropped), rotation in degrees counter-clockwise, brightness and its
+        kin as the difference of the factor from 1, posterize as bits kept, solarize as
+        threshold.
       height: of the image, pixels.
       width: of the image, pixels.
     """
     matrices = {
-        "identity": lambda: geometry.translate_matrix(0, 0),
-        "shear_x": lambda: geometry.shear_x_matrix(magnitude),
-        "shear_y": lambda: geometry.shear_y_matrix(magnitude),
-        "translate_x": lambda: geometry.translate_matrix(int(magnitude), 0),
-        "translate_y": lambda: geometry.translate_matrix(0, int(magnitude)),
-        "rotate": lambda: geometry.rotate_matrix(magnitude, height=height, width=width),
+        "identity": (1, 0, 0, 0, 1, 0),
+        "shear_x": (1, magnitude, 0, 0, 1, 0),
+        "shear_y": (1, 0, 0, magnitude, 1, 0),
+        "translate_x": (1, 0, -int(magnitude), 0, 1, 0),
+        "translate_y": (1, 0, 0, 0, 1, -int(magnitude)),
+        "rotate": geometry.rotation(magnitude, height=height, width=width),
     }
     kind = "warp" if name in matrices else name
     is_factor = name in ("brightness", "color", "contrast", "sharpness")
     return Operation(
         kind=np.asarray(list(_KINDS).index(kind), np.int32),
-        matrix=matrices.get(name, matrices["identity"])(),
+        matrix=geometry.affine_matrix(*matrices.get(name, matrices["identity"])),
         amount=np.asarray(magnitude + is_factor, np.float32),
     )
 

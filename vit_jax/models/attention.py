@@ -11,7 +11,7 @@ from vit_jax.models import backend
 from vit_jax.models.block_settings import BlockSettings
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.initializers import attention_kernel_inits
-from vit_jax.models.layer_norm import LayerNorm
+from vit_jax.models.norms import LayerNorm
 
 
 class SelfAttention(nn.Module):

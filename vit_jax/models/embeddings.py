@@ -9,9 +9,8 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from vit_jax.models import backend
-from vit_jax.models.batch_norm import batch_norm
 from vit_jax.models.initializers import UNIFORM_KERNEL, projection_inits
-from vit_jax.models.layer_norm import LayerNorm
+from vit_jax.models.norms import LayerNorm, batch_norm
 
 
 class PatchStem(nn.Module):

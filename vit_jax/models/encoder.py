@@ -14,7 +14,7 @@ from vit_jax.models.attention import SelfAttention
 from vit_jax.models.block_settings import BlockSettings
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.initializers import dense_inits
-from vit_jax.models.layer_norm import LayerNorm
+from vit_jax.models.norms import LayerNorm
 
 
 @jax.custom_jvp

@@ -18,8 +18,6 @@ from flax import linen as nn
 from jax.nn.initializers import Initializer
 from jaxtyping import Array, Float, PRNGKeyArray
 
-INITS = ("normal", "pytorch")
-
 _NORMAL = nn.initializers.normal(0.02)
 
 # For the class token, registers and learned positions.
@@ -51,7 +49,7 @@ def projection_inits(fan_in: int) -> dict[str, Initializer]:
 
 
 def dense_inits(init: str, fan_in: int) -> dict[str, Initializer]:
-    """`kernel_init` and `bias_init` of a dense layer; `init` is one of `INITS`."""
+    """`kernel_init` and `bias_init` of a dense layer, "normal" or "pytorch"."""
     if init == "pytorch":
         return projection_inits(fan_in)
     return {"kernel_init": _NORMAL, "bias_init": nn.initializers.zeros}

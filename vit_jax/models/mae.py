@@ -15,7 +15,7 @@ from vit_jax.models.block_settings import BlockSettings, block_settings
 from vit_jax.models.embeddings import sinusoidal_2d
 from vit_jax.models.encoder import EncoderBlock
 from vit_jax.models.initializers import TOKEN_INITS, dense_inits
-from vit_jax.models.layer_norm import LayerNorm
+from vit_jax.models.norms import LayerNorm
 from vit_jax.models.vit import ViT
 
 

@@ -6,13 +6,11 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from vit_jax.models import backend
-from vit_jax.models.batch_norm import batch_norm
+from vit_jax.models.initializers import UNIFORM_KERNEL
+from vit_jax.models.norms import batch_norm
 
 # He et al., 2015, "Delving Deep into Rectifiers": preserves the gradients' variance.
 CONV_INIT = nn.initializers.variance_scaling(2.0, "fan_out", "normal")
-# PyTorch's default for a linear layer, U(-1, 1) / sqrt(fan_in), which the usual
-# training recipes assume.
-HEAD_INIT = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
 
 
 class ResidualBlock(nn.Module):
@@ -101,7 +99,9 @@ class ResNet(nn.Module):
                 x = self.perturb(name, x)
         features = x.astype(jnp.float32).mean(axis=(1, 2))
         self.sow("intermediates", "features", features)
-        return nn.Dense(self.num_classes, kernel_init=HEAD_INIT, name="head")(features)
+        # PyTorch's default, which the usual training recipes assume.
+        head = nn.Dense(self.num_classes, kernel_init=UNIFORM_KERNEL, name="head")
+        return head(features)
 
 
 def _layers(dtype: DTypeLike, train: bool):

@@ -16,7 +16,7 @@ from vit_jax.models.embeddings import (
 )
 from vit_jax.models.encoder import EncoderBlock
 from vit_jax.models.initializers import TOKEN_INITS, dense_inits
-from vit_jax.models.layer_norm import LayerNorm
+from vit_jax.models.norms import LayerNorm
 
 
 class ViT(BlockSettings, nn.Module):

@@ -1,6 +1,5 @@
 """Reads NumPy's .npz without NumPy's pickles."""
 
-import math
 import pathlib
 
 import ml_dtypes
@@ -8,11 +7,6 @@ import numpy as np
 
 from vit_jax.errors import UserError
 from vit_jax.pretrained.zip_file import open_zip
-
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
 
 
 def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
@@ -24,26 +18,19 @@ def read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
     """
     tensors = {}
     # Trained weights hardly shrink; fresh ones may be zero in parts.
-    with open_zip(path, largest_ratio=20) as archive:
-        for info in archive.infolist():
-            name = info.filename.removesuffix(".npy")
-            with archive.open(info) as member:
-                version = np.lib.format.read_magic(member)
-                shape, is_fortran, dtype = _HEADERS[version](member)
-                if dtype.kind not in "fiub" and dtype != np.dtype("V2"):
-                    raise UserError(
-                        f"The weights file {path} stores {name} as {dtype}, expected "
-                        "numbers; objects are not read because they could run code: "
-                        "save the parameters alone."
-                    )
-                num_bytes = math.prod(shape) * dtype.itemsize
-                if num_bytes != info.file_size - member.tell():
-                    raise UserError(
-                        f"The weights file {path} declares {name} with shape {shape}, "
-                        "which does not fit its size: it is damaged; fetch it again."
-                    )
-                if dtype == np.dtype("V2"):
-                    dtype = np.dtype(ml_dtypes.bfloat16)
-                flat = np.frombuffer(member.read(), dtype)
-            tensors[name] = flat.reshape(shape, order="F" if is_fortran else "C")
+    with open_zip(path, largest_ratio=20), np.load(path, allow_pickle=False) as archive:
+        for name in archive.files:
+            try:
+                array = archive[name]
+                if array.dtype == np.dtype("V2"):
+                    array = array.view(ml_dtypes.bfloat16)
+                elif array.dtype.kind not in "fiub":
+                    raise ValueError(f"it is stored as {array.dtype}")
+            except ValueError as error:
+                raise UserError(
+                    f"The weights file {path} has {name}, which is no array of numbers "
+                    f"({error}); objects are not read because they could run code: "
+                    "fetch the file again, or save the parameters alone."
+                ) from error
+            tensors[name] = array
     return tensors

@@ -25,7 +25,7 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     seen = augment.input_shape(image_shape, config.data.resize)
     device = mesh.devices.flat[0]
     macs = models.count_macs(experiment.model, seen)
-    cost = "" if macs is None else f", {2e-9 * macs:.3g} GFLOPs forward per image"
+    cost = f", {2e-9 * macs:.3g} GFLOPs forward per image"
     sizes = ", ".join(
         f"{name} {len(split.images):,}"
         for name, split in splits.items()
