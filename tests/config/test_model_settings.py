@@ -1,7 +1,5 @@
 """The settings of the model, most of which are the named model's own by default."""
 
-import pytest
-
 from vit_jax.config.model_settings import MODEL_FIELDS
 from vit_jax.config.settings import FIELDS
 
@@ -18,22 +16,3 @@ def test_none_stands_for_the_named_models_own_value():
         assert field.meaning.endswith("None: the named model's own value."), key
     assert MODEL_FIELDS["model.name"].default == "vit"
     assert MODEL_FIELDS["model.dtype"].default == "auto"
-
-
-@pytest.mark.parametrize(
-    "name, good, bad",
-    [
-        ("patch_size", 4, 0),
-        ("mlp_ratio", 0.1, 0.0),
-        ("drop_path", 0.9, 1.0),
-        ("num_registers", 0, -1),
-        ("stem", "shifted_patch", "patches"),
-        ("stem_channels", (), (0,)),
-        ("attention_implementation", "cudnn", "flash"),
-    ],
-)
-def test_ranges(name, good, bad):
-    field = MODEL_FIELDS[f"model.{name}"]
-    assert field.convert(good) == good
-    with pytest.raises(ValueError):
-        field.convert(bad)

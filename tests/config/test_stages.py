@@ -32,8 +32,8 @@ def test_without_stages_the_run_is_one():
     assert only.to_dict() == config.to_dict()
 
 
-def test_stages_survive_json():
-    config = make_config({"stages": STAGES})
+def test_stages_and_lists_survive_json():
+    config = make_config({"stages": STAGES, "data": {"mean": (0.1, 0.2, 0.3)}})
     again = read_saved_config(json.loads(json.dumps(config.to_dict())))
     assert again.to_dict() == config.to_dict()
 

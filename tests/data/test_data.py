@@ -1,8 +1,5 @@
 """What the room of the data offers: sources, known shapes and normalization."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -38,18 +35,6 @@ def test_known_shapes_are_those_of_the_files(cifar10_dir):
     set_value(config, "data.dir", str(cifar10_dir))
     test = data.load(config.data)["test"]
     assert data.known_shape(config.data) == (test.images.shape[1:], test.num_classes)
-
-
-def test_data_imports_neither_jax_nor_tensorflow():
-    code = (
-        "import sys, vit_jax.data\n"
-        "heavy = {'jax', 'jaxlib', 'flax', 'tensorflow', 'tensorflow_datasets'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout == "[]\n"
 
 
 def make_settings(**changes):

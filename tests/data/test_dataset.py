@@ -178,15 +178,8 @@ def test_one_image_cannot_be_split():
         split_off_test(make_dataset([20, 1]))
 
 
-def make_counts(*counts):
-    labels = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    images = np.arange(len(labels), dtype=np.uint8)[:, None, None, None]
-    names = tuple(map(str, range(len(counts))))
-    return Dataset(images.repeat(3, axis=3), labels, names)
-
-
 def test_a_share_is_held_out():
-    data = make_counts(50, 100)
+    data = make_dataset([50, 100])
     splits = hold_out({"train": data, "test": data}, validation="10%")
     assert splits["val"].count_classes().tolist() == [5, 10]
     few = hold_out({"train": data, "test": data}, validation="0.1%")
@@ -205,7 +198,7 @@ def test_a_share_is_held_out():
     ],
 )
 def test_small_classes_are_validated_on_and_keep_an_image(counts, validation, held_out):
-    data = make_counts(*counts)
+    data = make_dataset(counts)
     splits = hold_out({"train": data, "test": data}, validation=validation)
     assert splits["val"].count_classes().tolist() == held_out
     assert splits["train"].count_classes().min() >= 1

@@ -83,12 +83,6 @@ def test_fetch_and_fetch_again(server, tmp_path):
     assert len(server.ranges) == 1, "what is there is not fetched again"
 
 
-def test_a_damaged_file_in_the_cache_is_fetched_again(server, tmp_path):
-    (tmp_path / "data").write_bytes(CONTENT[:-1])
-    path = download.fetch(f"{server.url}/well/data", MD5, tmp_path)
-    assert path.read_bytes() == CONTENT
-
-
 def test_resume_after_a_connection_that_broke(server, tmp_path):
     url = f"{server.url}/cut-off/data"
     with pytest.raises(
@@ -101,22 +95,20 @@ def test_resume_after_a_connection_that_broke(server, tmp_path):
     assert names(tmp_path) == ["data"]
 
 
-def test_resume_where_the_server_knows_no_ranges(server, tmp_path):
-    (tmp_path / "data.part").write_bytes(CONTENT[:1000])
-    path = download.fetch(f"{server.url}/no-ranges/data", MD5, tmp_path)
-    assert path.read_bytes() == CONTENT
-
-
-def test_a_complete_part_is_renamed(server, tmp_path):
-    (tmp_path / "data.part").write_bytes(CONTENT)
-    path = download.fetch(f"{server.url}/well/data", MD5, tmp_path)
-    assert path.read_bytes() == CONTENT and server.ranges == []
-
-
-def test_a_part_that_is_too_long_is_begun_anew(server, tmp_path):
-    (tmp_path / "data.part").write_bytes(CONTENT + b"x")
-    path = download.fetch(f"{server.url}/well/data", MD5, tmp_path)
-    assert path.read_bytes() == CONTENT
+@pytest.mark.parametrize(
+    "name, there, fault, num_requests",
+    [
+        ("data", CONTENT[:-1], "well", 1),  # damaged
+        ("data.part", CONTENT[:1000], "no-ranges", 1),
+        ("data.part", CONTENT, "well", 0),
+        ("data.part", CONTENT + b"x", "well", 2),
+    ],
+)
+def test_what_is_there_already(server, tmp_path, name, there, fault, num_requests):
+    (tmp_path / name).write_bytes(there)
+    path = download.fetch(f"{server.url}/{fault}/data", MD5, tmp_path)
+    assert path.read_bytes() == CONTENT and len(server.ranges) == num_requests
+    assert names(tmp_path) == ["data"]
 
 
 def test_a_part_of_another_file_is_deleted(server, tmp_path):

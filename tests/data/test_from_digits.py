@@ -1,26 +1,19 @@
 """Scikit-learn's digits as a source."""
 
 import numpy as np
-import pytest
 from sklearn.datasets import load_digits
 
 from vit_jax import data
 from vit_jax.config import make_config
 
 
-def make_settings(**changes):
-    """The defaults with the built-in digits and `changes`."""
+def load(**changes):
     settings = {"source": "digits", "validation": 200} | changes
-    return make_config({"data": settings}).data
+    return data.load(make_config({"data": settings}).data)
 
 
-@pytest.fixture
-def settings():
-    return make_settings()
-
-
-def test_digits(settings):
-    splits = data.load(settings)
+def test_digits():
+    splits = load()
     sizes = {name: len(split) for name, split in splits.items()}
     assert sizes == {"train": 1238, "val": 200, "test": 359}
     digits = load_digits()
@@ -37,9 +30,7 @@ def test_digits(settings):
     assert (images.min(), images.max()) == (0, 255)
 
 
-def test_the_test_split_of_digits_is_fixed(settings):
-    first = data.load(settings)
-    settings.split_seed = 7
-    second = data.load(settings)
+def test_the_test_split_of_digits_is_fixed():
+    first, second = load(), load(split_seed=7)
     np.testing.assert_array_equal(first["test"].images, second["test"].images)
     assert not np.array_equal(first["val"].images, second["val"].images)

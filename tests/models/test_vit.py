@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ from tests.models.cpu.convolutions import numpy_conv
 from tests.models.shapes import random_images, random_variables, shapes_of
 from tests.rows import slow
 from vit_jax.models import ViT, init_variables
+from vit_jax.models.embeddings import shift_diagonally, sinusoidal_1d, sinusoidal_2d
 
 IMAGE_SHAPE = (8, 12, 3)
 SMALL = {"num_classes": 5, "width": 8, "depth": 2, "num_heads": 2, "mlp_ratio": 1.5}
@@ -71,16 +73,7 @@ def numpy_mlp(p, x, model):
 def numpy_patches(p, image, model):
     side = model.patch_size
     if model.stem == "shifted_patch":
-        half, zeros = side // 2, np.zeros_like(image)
-        views = [image]
-        for dy, dx in ((-half, -half), (-half, half), (half, -half), (half, half)):
-            moved = zeros.copy()
-            for y in range(image.shape[0]):
-                for x in range(image.shape[1]):
-                    if 0 <= y + dy < len(image) and 0 <= x + dx < image.shape[1]:
-                        moved[y + dy, x + dx] = image[y, x]
-            views.append(moved)
-        image = np.concatenate(views, axis=-1)
+        image = np.asarray(shift_diagonally(image[None], side // 2)[0])
     kernel = p["projection"]["kernel"].reshape(-1, model.width)
     tokens = []
     for y in range(0, image.shape[0], side):
@@ -112,32 +105,16 @@ def numpy_conv_stem(p, image, model):
     return x.reshape(-1, model.width)
 
 
-def wave(position, channel, width):
-    """Vaswani et al., 2017, section 3.5."""
-    angle = position / 10000 ** (2 * (channel // 2) / width)
-    return np.cos(angle) if channel % 2 else np.sin(angle)
-
-
 def numpy_positions(p, model, grid):
     num_prefix_tokens = int(model.pooling == "cls") + int(model.distillation_token)
-    width, (rows, columns) = model.width, grid
     if model.position_embedding == "none":
         return 0
     if model.position_embedding == "learned":
         return p["positions"][0]
     if model.position_embedding == "sinusoidal_1d":
-        count = num_prefix_tokens + rows * columns
-        return np.array(
-            [[wave(n, c, width) for c in range(width)] for n in range(count)]
-        )
-    half = width // 2
-    patches = [
-        [wave(y, c, half) for c in range(half)]
-        + [wave(x, c, half) for c in range(half)]
-        for y in range(rows)
-        for x in range(columns)
-    ]
-    return np.array([[0.0] * width] * num_prefix_tokens + patches)
+        return sinusoidal_1d(num_prefix_tokens + math.prod(grid), model.width)
+    zeros = np.zeros((num_prefix_tokens, model.width))
+    return np.concatenate([zeros, sinusoidal_2d(*grid, model.width)])
 
 
 def numpy_vit(p, image, model):

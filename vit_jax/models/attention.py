@@ -60,7 +60,11 @@ class SelfAttention(nn.Module):
             is_short = query.dtype.itemsize == 2 and not needs_weights
             mixed = self._attend_plainly(query, key, value, train, is_short)
         else:
-            mixed = attend(query, key, value, implementation=implementation)
+            # On a CPU (JAX 0.10.2) "xla" took 28 to 37% longer than "plain" at 65
+            # tokens; `experiments.benchmark --attention` measures them on any device.
+            mixed = jax.nn.dot_product_attention(
+                query, key, value, implementation=implementation
+            )
         mixed = dense(width, axis=(-2, -1), kernel_init=out_init, name="out")(mixed)
         return Dropout(settings.dropout, deterministic=not train)(mixed)
 
@@ -107,27 +111,6 @@ class SelfAttention(nn.Module):
         # One draw for both kernels: only their product is prescribed.
         qkv, out = mimetic_kernels(self.make_rng("params"), width, settings.num_heads)
         return lambda *_: qkv, lambda *_: out
-
-
-def attend(
-    query: Float[Array, "batch tokens heads head"],
-    key: Float[Array, "batch tokens heads head"],
-    value: Float[Array, "batch tokens heads head"],
-    *,
-    implementation: str,
-) -> Float[Array, "batch tokens heads head"]:
-    """Scaled dot-product attention by `jax.nn.dot_product_attention`.
-
-    `SelfAttention` has an implementation of its own, "plain", which is the default: on
-    a CPU (JAX 0.10.2) "xla" took 28 to 37% longer at 65 tokens, forward and backward.
-    `python -m experiments.benchmark --attention` measures them on any device.
-
-    Args:
-      implementation: "xla", or "cudnn", NVIDIA's fused kernel.
-    """
-    return jax.nn.dot_product_attention(
-        query, key, value, implementation=implementation
-    )
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(4,))

@@ -12,32 +12,25 @@ from jax.typing import DTypeLike
 class BlockSettings:
     """The settings that all blocks of a ViT share.
 
+    `config.model_settings` says what each of them does and may be. Beyond that:
+
     Attributes:
-      num_heads: number of attention heads; divides the width of the tokens.
-      mlp_ratio: width of the MLP's hidden layer over the width of the tokens.
-      qkv_bias: whether the projections to queries, keys and values have a bias.
+      num_heads: divides the width of the tokens.
       qk_norm: LayerNorm without bias on each head's queries and keys (Dehghani et al.,
         2023, "Scaling Vision Transformers to 22 Billion Parameters").
       local_attention: locality self-attention (Lee et al., 2021, "Vision Transformer
         for Small-Size Datasets"): no token attends to itself, and each head learns the
         factor of its logits, which starts at the usual head_width**-0.5.
-      attention_implementation: "plain", "xla" or "cudnn", see `attention.attend`.
-        Anything but "plain" excludes `local_attention` and `attention_dropout`.
+      attention_implementation: anything but "plain" excludes `local_attention` and
+        `attention_dropout`.
       norm_position: "pre", x + f(norm(x)) (Dosovitskiy et al., 2021), or "post",
         norm(x + f(x)) (Vaswani et al., 2017, and PyTorch's default).
-      activation: of the MLP: "gelu", "gelu_tanh" or "relu".
       layer_scale: initial value of a learned factor of each channel of a sublayer's
         output (Touvron et al., 2021, "Going deeper with Image Transformers"); 0: no
         factor.
-      dropout: rate after the attention's output projection and after both layers of
-        the MLP.
-      attention_dropout: rate on the attention weights.
-      mlp_output_dropout: rate on the MLP's output, in addition to `dropout`.
-      layer_init: initialisation of all layers, "normal" or "pytorch", see
-        `initializers`.
+      layer_init: see `initializers`.
       mimetic_init: whether the attention kernels start as `attention.mimetic_kernels`
         instead.
-      norm_eps: added to every LayerNorm's variance.
       dtype: of the computation. Parameters, softmax and the statistics of LayerNorm
         are float32.
     """

@@ -17,26 +17,11 @@ def num_bytes(tree: Any) -> int:
 
 def activation_bytes(
     model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
-) -> int:
-    """Size of the outputs of all layers for one image [height, width, channels]."""
-    return num_bytes(_outputs(model, variables, input_shape))
-
-
-def largest_activation_bytes(
-    model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
-) -> int:
-    """Size of the largest output of a layer, for one image [height, width, channels].
+) -> list[int]:
+    """Sizes of the outputs of all layers for one image [height, width, channels].
 
     Without a gradient no layer's output is kept longer than the next one needs it.
     """
-    outputs = jax.tree.leaves(_outputs(model, variables, input_shape))
-    return max(map(num_bytes, outputs))
-
-
-def _outputs(
-    model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
-) -> Any:
-    """Shapes of the outputs of all layers for one image."""
     apply = functools.partial(
         model.apply,
         train=False,
@@ -44,7 +29,8 @@ def _outputs(
         capture_intermediates=True,
     )
     image = jax.ShapeDtypeStruct((1, *input_shape), jnp.float32)
-    return jax.eval_shape(apply, variables, image)[1]
+    outputs = jax.eval_shape(apply, variables, image)[1]
+    return [num_bytes(output) for output in jax.tree.leaves(outputs)]
 
 
 def require_memory(needs: dict[str, int], free: int | None) -> None:

@@ -27,17 +27,14 @@ class ViT(BlockSettings, nn.Module):
     "features" (float32 [batch, width], the head's input) and each block's attention
     weights.
 
+    `config.model_settings` says what each attribute does and may be. Beyond that:
+
     Attributes:
       num_classes: length of the logits.
       patch_size: distance of two tokens in pixels; divides the image.
-      width: of the tokens.
-      depth: number of blocks.
       position_embedding: "learned"; "sinusoidal_1d" over all tokens but registers in
         order; "sinusoidal_2d" over the patches' grid, zero for what comes before them;
         or "none".
-      token_init: of the class token, distillation token, registers and learned
-        positions: "normal", with standard deviation 0.02, "standard_normal", with 1, or
-        "zeros".
       pooling: input of the head: the "cls" token, the "mean" of the patches, or a
         "sequence" pooling, weighted by a learned softmax (Hassani et al., 2021).
       distillation_token: with pooling "cls", a second token with a head of its own
@@ -45,16 +42,10 @@ class ViT(BlockSettings, nn.Module):
         distillation through attention", section 4). The logits are the mean of both
         heads'; those of each are sown as "class" and "distillation" in the collection
         "heads".
-      final_norm: LayerNorm after the last block.
-      patch_norm: LayerNorm on the embedded patches.
-      embedding_dropout: rate on the sequence that enters the first block.
-      drop_path: rate of stochastic depth in the last block; it rises linearly from 0 in
-        the first. See `encoder.BranchScale`.
+      drop_path: see `encoder.BranchScale`.
       num_registers: extra tokens without position whose output is not used (Darcet et
         al., 2024, "Vision Transformers Need Registers").
-      stem: "patch", "conv" or "shifted_patch", see `embeddings`.
-      stem_channels, stem_downsampling, stem_norm: of the conv stem, see
-        `embeddings.ConvStem`.
+      stem, stem_channels, stem_downsampling, stem_norm: see `embeddings`.
       Others: see `BlockSettings`. Features and logits are float32 whatever the dtype.
     """
 

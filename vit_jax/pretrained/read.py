@@ -165,5 +165,4 @@ def _read_hugging_face(folder: pathlib.Path) -> Weights:
     image, patch = config.get("image_size"), config.get("patch_size")
     if isinstance(image, int) and isinstance(patch, int):
         told["grid"] = (image // patch, image // patch)
-    told = {key: value for key, value in told.items() if value is not None}
     return dataclasses.replace(weights, metadata=weights.metadata | told)

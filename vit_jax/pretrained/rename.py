@@ -62,14 +62,15 @@ def rename(weights: Weights) -> Renamed:
         _add(renamed, layout, prefix, source, array)
     for kernel in [x for x in renamed.tensors if x.endswith("attention/query/kernel")]:
         _join_queries_keys_values(renamed, kernel.removesuffix("/query/kernel"))
-    if "final_norm/scale" not in renamed.tensors:
-        for leaf in ("scale", "bias"):
-            if f"feature_norm/{leaf}" in renamed.tensors:
-                _move(renamed, f"feature_norm/{leaf}", f"final_norm/{leaf}")
-    for leaf in ("scale", "bias"):
-        if renamed.tensors.pop(f"feature_norm/{leaf}", None) is not None:
-            source = renamed.sources.pop(f"feature_norm/{leaf}")
-            renamed.dropped[source] = "the model normalises before the pooling only"
+    has_final_norm = "final_norm/scale" in renamed.tensors
+    for name in ("feature_norm/scale", "feature_norm/bias"):
+        if name in renamed.tensors:
+            array, source = renamed.tensors.pop(name), renamed.sources.pop(name)
+            if has_final_norm:
+                renamed.dropped[source] = "the model normalises before the pooling only"
+            else:
+                target = name.replace("feature", "final")
+                renamed.tensors[target], renamed.sources[target] = array, source
     return renamed
 
 
@@ -183,11 +184,6 @@ def _join_queries_keys_values(renamed: Renamed, attention: str) -> None:
             sources = [renamed.sources.pop(part) for part in parts]
             renamed.tensors[f"{attention}/qkv/{leaf}"] = np.concatenate(arrays, axis=-1)
             renamed.sources[f"{attention}/qkv/{leaf}"] = " + ".join(sources)
-
-
-def _move(renamed: Renamed, old: str, new: str) -> None:
-    renamed.tensors[new] = renamed.tensors.pop(old)
-    renamed.sources[new] = renamed.sources.pop(old)
 
 
 def settings_of(renamed: Renamed, path: str) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _require_memory(
     model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
 ) -> None:
     """Refuses a model that cannot be loaded, or not score a single image."""
-    in_layers = memory.activation_bytes(model, variables, input_shape)
+    in_layers = sum(memory.activation_bytes(model, variables, input_shape))
     needs = {
         "parameters": memory.num_bytes(variables),
         # Not all at once: a layer's output is not kept.

@@ -54,7 +54,7 @@ def require_memory_to_train(
     )
     read, seen = math.prod(splits["train"].images.shape[1:]), math.prod(input_shape)
     batch_size = config.batch_size // mesh.size
-    in_layers = memory.activation_bytes(model, variables, input_shape)
+    in_layers = sum(memory.activation_bytes(model, variables, input_shape))
     on_device = config.data.placement == "device"
     state = memory.num_bytes(jax.eval_shape(init_state, root_key)) // parts
     in_step = batch_size // num_microbatches
@@ -64,13 +64,13 @@ def require_memory_to_train(
     }
     of_teacher = {}
     if teacher is not None:
-        largest = memory.largest_activation_bytes(
+        outputs = memory.activation_bytes(
             teacher.model, teacher.variables, teacher.input_shape
         )
         of_teacher = {
             "the teacher (config.distill.teacher)": memory.num_bytes(teacher.variables),
             "the teacher's largest output for a batch (config.distill.teacher, "
-            "config.batch_size)": in_step * largest,
+            "config.batch_size)": in_step * max(outputs),
         }
     memory.require_memory(
         kept
@@ -119,7 +119,7 @@ def require_memory_to_score(
       UserError: says what takes the most.
     """
     read, seen = math.prod(image_shape), math.prod(input_shape)
-    largest = memory.largest_activation_bytes(model, variables, input_shape)
+    largest = max(memory.activation_bytes(model, variables, input_shape))
     setting = "(config.eval_batch_size)"
     needs = {
         f"images to score {setting}": batch_size * (read + 4 * seen),

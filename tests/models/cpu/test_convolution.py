@@ -75,22 +75,3 @@ def test_a_single_cpu_takes_gradients_by_chunks(monkeypatch):
     # The gradients of 6 kernels take a second and a third chunk, and there is the
     # gradient of the images, which nothing uses.
     assert count_convolutions() == before + 2 * 6 + 1
-
-
-@pytest.mark.slow
-def test_a_single_cpu_computes_wide_layers_by_winograd(monkeypatch):
-    model = ResNet(num_classes=5, stage_sizes=(1,), width=128)
-    images = jnp.zeros((2, 8, 8, 3))
-    variables = init_variables(model, jax.random.key(0), images.shape[1:])
-
-    def num_convolutions(train):
-        def logits(variables):
-            return model.apply(variables, images, train=train, mutable=["batch_stats"])
-
-        return str(jax.make_jaxpr(logits)(variables)).count("conv_general_dilated[")
-
-    assert num_convolutions(train=True) == num_convolutions(train=False) == 3
-    monkeypatch.setattr(backend, "is_single_cpu", lambda: True)
-    # What remains is the convolution of the image's three channels. Evaluation
-    # computes as training does.
-    assert num_convolutions(train=True) == num_convolutions(train=False) == 1

@@ -25,13 +25,6 @@ def test_flat_product_of_a_dense_layer(axis, features, in_shape):
     np.testing.assert_allclose(flat.apply(variables, x), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_flat_product_is_of_dense_layers_only():
-    x = jnp.ones((2, 3, 3))
-    for dimension_numbers in (((1,), (0,)), ((), ())), (((2,), (1,)), ((0,), (0,))):
-        with pytest.raises(ValueError, match="dense layer"):
-            flat_dot_general(x, x, dimension_numbers)
-
-
 def test_no_activations_are_transposed_for_a_kernels_gradient():
     def transposed(dot_general):
         layer = nn.Dense(7, dot_general=dot_general)

@@ -24,21 +24,14 @@ def flat_dot_general(
       x: [*kept, *channels_in].
       kernel: [*channels_in, *channels_out].
 
+      dimension_numbers: the last axes of `x` with the first ones of the kernel.
+
     Returns:
       [*kept, *channels_out].
-
-    Raises:
-      ValueError: `dimension_numbers` contracts other axes.
     """
-    (contracting, of_kernel), batch = dimension_numbers
+    (contracting, _), _ = dimension_numbers
     num_axes = len(contracting)
     kept = x.shape[: x.ndim - num_axes]
-    if (
-        tuple(contracting) != tuple(range(x.ndim - num_axes, x.ndim))
-        or tuple(of_kernel) != tuple(range(num_axes))
-        or any(batch)
-    ):
-        raise ValueError(f"Not a dense layer's product: {dimension_numbers}")
     length = math.prod(kernel.shape[:num_axes])
     product = jax.lax.dot_general(
         x.reshape(-1, length),
