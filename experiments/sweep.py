@@ -37,7 +37,7 @@ from experiments.sweeping.members import Member, Sweep, check_sweep
 from experiments.sweeping.saved import Done
 from vit_jax import data
 from vit_jax.analysis.tables import markdown_table
-from vit_jax.config import apply_overrides, load_config_file, set_value
+from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.errors import UserError
 from vit_jax.files import make_folder, write_file
 from vit_jax.models import backend
@@ -156,9 +156,9 @@ def main(arguments: Sequence[str]) -> None:
     options, overrides = parser.parse_known_args(arguments)
     config = apply_overrides(load_config_file(options.config), overrides)
     for key, value in data_settings(options.data).items():
-        set_value(config, key, value)
+        config[key] = value
     if options.num_epochs:
-        set_value(config, "num_epochs", options.num_epochs)
+        config["num_epochs"] = options.num_epochs
     check_sweep(config)
     rates = [config.optim.learning_rate]
     if options.learning_rates:

@@ -79,7 +79,7 @@ def cifar100_dir() -> pathlib.Path:
 @pytest.fixture(scope="session")
 def tiny_config():
     """A function from changed settings to a config that trains in seconds."""
-    from vit_jax.config import make_config, set_value
+    from vit_jax.config import make_config
 
     def make(**changes):
         config = make_config(
@@ -104,7 +104,7 @@ def tiny_config():
             }
         )
         for key, value in changes.items():
-            set_value(config, key.replace("__", "."), value)
+            config[key.replace("__", ".")] = value
         return config
 
     return make

@@ -13,7 +13,6 @@ from vit_jax.config import (
     apply_overrides,
     load_config_file,
     make_config,
-    set_value,
 )
 from vit_jax.data import Dataset
 from vit_jax.parallel import mesh as meshes
@@ -46,7 +45,7 @@ def load_config(model: str, batch_size: int, overrides: Sequence[str]) -> Config
         "data.mean": (0.49, 0.48, 0.45),
         "data.std": (0.25, 0.24, 0.26),
     }.items():
-        set_value(config, key, value)
+        config[key] = value
     return apply_overrides(config, overrides)
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from ml_collections import ConfigDict
 
 from vit_jax import data
-from vit_jax.config import check_config, set_value
+from vit_jax.config import check_config
 from vit_jax.data import batches
 from vit_jax.errors import UserError
 from vit_jax.metrics import classification
@@ -132,8 +132,8 @@ class Sweep:
 
 def _experiment(config: ConfigDict, splits: Any, seed: int) -> Experiment:
     config = config.copy_and_resolve_references()
-    set_value(config, "seed", seed)
-    set_value(config, "num_devices", 1)
+    config["seed"] = seed
+    config["num_devices"] = 1
     return make_experiment(config, splits)
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from vit_jax.analysis.augmented import augmented_views, describe_augmentation
-from vit_jax.config import set_value
 from vit_jax.data import Dataset
 
 RNG = np.random.default_rng(0)
@@ -18,7 +17,7 @@ def test_augmented_views_without_augmentation_are_the_images(tiny_config):
     assert captions == [["", ""]] * 3
     for view in range(2):
         np.testing.assert_array_equal(views[:, view], dataset.images[indices])
-    set_value(config, "augment.mixup_alpha", 1.0)
+    config["augment.mixup_alpha"] = 1.0
     mixed, captions = augmented_views(config, dataset, indices, num_views=2)
     assert (mixed != views).mean() > 0.5
     # The partner's share is right to the pixel; it is one of the two others.
@@ -26,5 +25,5 @@ def test_augmented_views_without_augmentation_are_the_images(tiny_config):
     both = [(1 - share) * views[0, 0] + share * views[p, 0] for p in (1, 2)]
     assert min(np.abs(mixed[0, 0] - one).max() for one in both) < 3
     assert describe_augmentation(config, 20) == "Augmentation: MixUp"
-    set_value(config, "augment.mix_until", "0%")
+    config["augment.mix_until"] = "0%"
     assert describe_augmentation(config, 20) == "Augmentation: none"

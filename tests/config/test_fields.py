@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vit_jax.config import default_config, fields, make_config, set_value
+from vit_jax.config import default_config, fields, make_config
 from vit_jax.config.command_line import apply_overrides
 from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError
@@ -80,7 +80,7 @@ VALUES = st.one_of(
 def test_a_value_is_taken_or_refused_in_one_sentence(key, value):
     config = default_config()
     try:
-        set_value(config, key, value)
+        config[key] = value
     except UserError as error:
         assert key.split(".")[0] in str(error) and len(str(error)) < 1500
         assert "\n" not in str(error)
@@ -114,5 +114,5 @@ ABSURD = [
 def test_absurd_values_are_refused():
     for key, value in ABSURD:
         with pytest.raises(UserError, match=key.split(".")[0]) as refusal:
-            set_value(default_config(), key, value)
+            default_config()[key] = value
         assert len(str(refusal.value)) < 1500

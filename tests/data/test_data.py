@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from vit_jax import data
-from vit_jax.config import default_config, make_config, set_value
+from vit_jax.config import default_config, make_config
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
 
@@ -13,7 +13,7 @@ from vit_jax.errors import UserError
 def known_shape(**settings):
     config = default_config()
     for key, value in settings.items():
-        set_value(config, f"data.{key}", value)
+        config[f"data.{key}"] = value
     return data.known_shape(config.data)
 
 
@@ -31,8 +31,8 @@ def test_known_shapes():
 
 def test_known_shapes_are_those_of_the_files(cifar10_dir):
     config = default_config()
-    set_value(config, "data.source", "cifar_files")
-    set_value(config, "data.dir", str(cifar10_dir))
+    config["data.source"] = "cifar_files"
+    config["data.dir"] = str(cifar10_dir)
     test = data.load(config.data)["test"]
     assert data.known_shape(config.data) == (test.images.shape[1:], test.num_classes)
 

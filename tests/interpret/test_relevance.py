@@ -9,7 +9,7 @@ import pytest
 
 from tests.interpret.untrained import CLASSES, IMAGES, make_run
 from vit_jax import models
-from vit_jax.config import default_config, set_value
+from vit_jax.config import default_config
 from vit_jax.interpret import attention, relevance
 from vit_jax.interpret import weights as model_weights
 from vit_jax.runs.run import Run
@@ -86,8 +86,8 @@ PICTURES = np.random.default_rng(0).integers(256, size=(2, 8, 8, 3), dtype=np.ui
 
 def make_maps(**settings):
     config = default_config()
-    set_value(config, "data.mean", (0.5, 0.5, 0.5))
-    set_value(config, "data.std", (0.2, 0.2, 0.2))
+    config["data.mean"] = (0.5, 0.5, 0.5)
+    config["data.std"] = (0.2, 0.2, 0.2)
     small = {"patch_size": 4, "width": 16, "depth": 1, "num_heads": 2, "num_classes": 4}
     model = models.ViT(**small, layer_init="pytorch", **settings)
     variables = models.init_variables(model, jax.random.key(0), (8, 8, 3))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vit_jax import models
-from vit_jax.config import default_config, set_value
+from vit_jax.config import default_config
 from vit_jax.interpret import attention, gradcam, relevance
 from vit_jax.runs.run import Run
 
@@ -24,8 +24,8 @@ def make_run(model):
     """A run of the model whose values are far from the initial ones."""
     rng = np.random.default_rng(0)
     config = default_config()
-    set_value(config, "data.mean", (0.4, 0.5, 0.6))
-    set_value(config, "data.std", (0.2, 0.3, 0.2))
+    config["data.mean"] = (0.4, 0.5, 0.6)
+    config["data.std"] = (0.2, 0.3, 0.2)
     variables = models.init_variables(model, jax.random.key(0), (32, 32, 3))
 
     def change(path, leaf):

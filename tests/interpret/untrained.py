@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from vit_jax import models
-from vit_jax.config import default_config, set_value
+from vit_jax.config import default_config
 from vit_jax.runs.run import Run
 
 CLASSES = np.array([1, 0, 3])
@@ -19,8 +19,8 @@ IMAGES = RNG.integers(256, size=(3, 8, 8, 3), dtype=np.uint8)
 def make_run(model=None, **settings):
     """A run of an untrained small model on 8x8 images of four classes."""
     config = default_config()
-    set_value(config, "data.mean", (0.4, 0.5, 0.6))
-    set_value(config, "data.std", (0.2, 0.3, 0.2))
+    config["data.mean"] = (0.4, 0.5, 0.6)
+    config["data.std"] = (0.2, 0.3, 0.2)
     if model is None:
         small = {"patch_size": 4, "width": 16, "depth": 2, "num_heads": 2}
         model = models.ViT(num_classes=4, **(small | settings))

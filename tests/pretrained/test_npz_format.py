@@ -40,7 +40,7 @@ def test_bad_npz_is_refused(tmp_path):
     for member, words in (
         (objects, "has x, which is no array of numbers (Object arrays"),
         (npy(np.array(["text"])), "it is stored as <U4"),
-        (lying, "no array of numbers (EOF"),
+        (lying, "no array of numbers (malformed"),
         (larger, "no array of numbers (EOF"),
         (good[:-8], "no array of numbers (EOF"),
         (b"no array", "damaged"),

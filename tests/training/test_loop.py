@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from vit_jax.config import set_value
 from vit_jax.training.history import History
 from vit_jax.training.loop import is_finished
 
@@ -27,7 +26,7 @@ def test_a_run_ends_by_its_length_or_by_early_stopping(
     experiment, patience, after, accuracies, step, finished
 ):
     config = experiment.stage_config.copy_and_resolve_references()
-    set_value(config, "early_stopping.patience", patience)
+    config["early_stopping.patience"] = patience
     plan = dataclasses.replace(experiment.plan, total_steps=100, stop_after=after)
     changed = dataclasses.replace(experiment, stage_config=config, plan=plan)
     history = History(

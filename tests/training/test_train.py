@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from vit_jax import evaluate
-from vit_jax.config import set_value
 from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
@@ -132,7 +131,7 @@ def test_settings_are_trained_with_or_refused_in_a_sentence(tiny_config):
             warnings.simplefilter("ignore")
             try:
                 for key, value in changes:
-                    set_value(config, key, value)
+                    config[key] = value
                 train_and_evaluate(config, pathlib.Path(folder, "run"))
             except UserError as error:
                 assert "\n" not in str(error) and len(str(error)) < 3000

@@ -25,7 +25,6 @@ from vit_jax.config.values import (
     default_config,
     flatten,
     make_config,
-    set_value,
 )
 
 __all__ = [
@@ -39,5 +38,4 @@ __all__ = [
     "load_config_file",
     "make_config",
     "read_saved_config",
-    "set_value",
 ]

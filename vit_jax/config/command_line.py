@@ -22,7 +22,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax.config.settings import FIELDS
-from vit_jax.config.values import flatten, set_value
+from vit_jax.config.values import flatten
 from vit_jax.errors import UserError, did_you_mean
 
 
@@ -55,7 +55,7 @@ def apply_overrides(
                 raise UserError(f"{argument} needs a value: {argument}=VALUE.")
             text = rest.pop(0)
         takes_text = key in FIELDS and FIELDS[key].allowed == "text"
-        set_value(config, key, text if takes_text else _parse_value(text))
+        config[key] = text if takes_text else _parse_value(text)
     return config
 
 

@@ -16,7 +16,6 @@ import contextlib
 import importlib.util
 import inspect
 import pathlib
-import reprlib
 import traceback
 import types
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,6 @@ from typing import Any
 from ml_collections import ConfigDict
 
 import vit_jax
-from vit_jax.config.settings import FIELDS
 from vit_jax.config.values import check_config, make_config
 from vit_jax.errors import UserError, did_you_mean, show
 
@@ -143,22 +141,19 @@ def read_saved_config(settings: Any) -> ConfigDict:
     augment.erase_fill, optim.accumulate_steps for optim.num_microbatches, and keys of
     the initialisation that trained models do not need.
     """
-    groups = {key.partition(".")[0] for key in FIELDS if "." in key}
-    for key in groups & settings.keys():
-        if not hasattr(settings[key], "items"):
-            raise UserError(
-                f"config.{key} is {reprlib.repr(settings[key])}, but must be a group "
-                "of settings; restore the config.json of the run from a copy."
-            )
     saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
-    if saved.get("data", {}).get("validation") == "test":
-        saved["data"] |= {"validation": 0, "select_on": "test"}
-    fill = saved.get("augment", {}).get("erase_fill")
+    # `make_config` refuses what stands in the place of a group and is none.
+    data, augment, optim, model = (
+        saved[group] if isinstance(saved.get(group), dict) else {}
+        for group in ("data", "augment", "optim", "model")
+    )
+    if data.get("validation") == "test":
+        data.update(validation=0, select_on="test")
+    fill = augment.get("erase_fill")
     if isinstance(fill, str):
-        saved["augment"] |= {"erase_fill": 0.0, "erase_noise": fill == "noise"}
-    optim = saved.get("optim", {})
+        augment.update(erase_fill=0.0, erase_noise=fill == "noise")
     if "accumulate_steps" in optim:
         optim["num_microbatches"] = optim.pop("accumulate_steps")
     for key in ("position_init", "attention_init"):
-        saved.get("model", {}).pop(key, None)
+        model.pop(key, None)
     return make_config(saved)

@@ -21,10 +21,12 @@ class Settings(ConfigDict):
         config = default_config()
         config.optim.learning_rate = 3e-4
         config["optim.learning_rate"] = 3e-4  # the same
+        config["stages.1.optim.learning_rate"] = 3e-4  # of the second stage
         config.schedule = {"name": "linear", "warmup": 5}  # the others stay
 
     Raises:
-      UserError: on assignment; the key is unknown or the value not allowed.
+      UserError: on assignment; the key is unknown or the value not allowed. The message
+        names the key, the value and what is allowed.
     """
 
     def __init__(self, group: str = ""):
@@ -80,7 +82,7 @@ def default_config() -> ConfigDict:
 
 
 def _convert(key: str, value: Any) -> Any:
-    """The value of a setting in its proper type; `set_value` describes the errors."""
+    """The value of a setting in its proper type; see `Settings`."""
     if key == "stages":
         return convert_stages(value, _convert)
     if key not in FIELDS:
@@ -94,18 +96,6 @@ def _convert(key: str, value: Any) -> Any:
         raise UserError(
             f"config.{key} is {show(value)}, but must be {FIELDS[key].allowed}."
         ) from None
-
-
-def set_value(config: ConfigDict, key: str, value: Any) -> None:
-    """Sets the setting named "a.b" to `value`, converted to its proper type.
-
-    "stages.N.a.b" is the setting "a.b" of stage N.
-
-    Raises:
-      UserError: the key is unknown or the value not allowed; the message names the
-        key, the value and what is allowed.
-    """
-    config[key] = value
 
 
 def flatten(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

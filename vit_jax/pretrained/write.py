@@ -48,22 +48,19 @@ def save_timm(
     Raises:
       UserError: timm has no such model.
     """
-    for name, needed in _NEEDED.items():
-        if getattr(model, name) != needed:
-            raise UserError(
-                f"timm has no ViT with {name}={getattr(model, name)!r}, expected "
-                f"{needed!r}; such a model cannot be written for timm."
-            )
+    unknown = [
+        f"{name}={getattr(model, name)!r}, expected {needed!r}"
+        for name, needed in _NEEDED.items()
+        if getattr(model, name) != needed
+    ]
     if model.pooling == "sequence":
-        raise UserError(
-            'timm has no ViT with pooling="sequence", expected "cls" or "mean"; such a '
-            "model cannot be written for timm."
-        )
+        unknown.append('pooling="sequence", expected "cls" or "mean"')
     if model.distillation_token and model.num_registers:
+        unknown.append("a distillation token and registers, expected one of them")
+    if unknown:
         raise UserError(
-            "timm has no ViT with a distillation token and "
-            f"{model.num_registers} registers, expected one or the other; such a model "
-            "cannot be written for timm."
+            f"timm has no ViT with {unknown[0]}; such a model cannot be written for "
+            "timm."
         )
     flat = traverse_util.flatten_dict(params, sep="/")
     tensors = dict(_to_timm(name, np.asarray(x)) for name, x in flat.items())

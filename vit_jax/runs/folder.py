@@ -28,7 +28,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax import models
-from vit_jax.config import flatten, read_saved_config, set_value
+from vit_jax.config import flatten, read_saved_config
 from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError
 from vit_jax.files import (
@@ -220,7 +220,7 @@ def _to_compare(config: ConfigDict) -> dict[str, Any]:
     """Settings by key, as JSON; a setting that an older run lacks has its default."""
     config = config.copy_and_resolve_references()
     for name, value in models.model_settings(config.model).items():
-        set_value(config, f"model.{name}", value)
+        config[f"model.{name}"] = value
     return dict(flatten(as_json(config.to_dict())))
 
 

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from ml_collections import ConfigDict
 
 from vit_jax import data, models
-from vit_jax.config import describe_fields, set_value
+from vit_jax.config import describe_fields
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
 from vit_jax.runs.user_code import add_user_code
@@ -29,13 +29,13 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
     if config.linear_probe:
         config.stages = ()
     for name, value in models.model_settings(config.model).items():
-        set_value(config, f"model.{name}", value)
+        config[f"model.{name}"] = value
     if config.model.dtype == "auto":
-        set_value(config, "model.dtype", backend.auto_dtype())
-    set_value(config, "data.name", data.dataset_name(config.data))
+        config["model.dtype"] = backend.auto_dtype()
+    config["data.name"] = data.dataset_name(config.data)
     mean, std = data.normalization(config.data, train)
-    set_value(config, "data.mean", mean)
-    set_value(config, "data.std", std)
+    config["data.mean"] = mean
+    config["data.std"] = std
     return config
 
 

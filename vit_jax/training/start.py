@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from vit_jax import augment, models
-from vit_jax.config import set_value
 from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
 from vit_jax.pretrained import Report, Weights, load_pretrained, weights_from_params
@@ -106,7 +105,7 @@ class FirstWeights:
             and origin.get(name) is not None
         ]
         for name in names:
-            set_value(filled, f"model.{name}", origin[name])
+            filled[f"model.{name}"] = origin[name]
             if found:
                 found[1].differences.pop(name, None)
         return filled

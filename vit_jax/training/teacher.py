@@ -10,7 +10,6 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax import augment
-from vit_jax.config import set_value
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
@@ -79,8 +78,8 @@ def pin_teacher(config: ConfigDict, teacher: Run | None, train: Dataset) -> Conf
             "give the run and the config.distill.step with that checkpoint."
         )
     config = config.copy_and_resolve_references()
-    set_value(config, "distill.step", teacher.step)
-    set_value(config, "distill.sha256", teacher.sha256)
+    config["distill.step"] = teacher.step
+    config["distill.sha256"] = teacher.sha256
     return config
 
 
