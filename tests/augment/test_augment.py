@@ -127,16 +127,6 @@ def test_every_setting_changes_the_program():
     assert len(programs) == len(variants)
 
 
-@pytest.mark.slow
-def test_all_together():
-    images, targets = make(**EVERYTHING)(jax.random.key(1), **make_batch())
-    assert images.shape == (16, 32, 32, 3)
-    assert images.dtype == targets.dtype == jnp.float32
-    assert jnp.isfinite(images).all()
-    np.testing.assert_allclose(targets.sum(1), 1, atol=1e-6)
-    assert (targets.max(1) < 0.91).all()
-
-
 def test_mixing_stops_at_its_step():
     augment = make(mix_until_step=50, mixup_alpha=1.0, **NOTHING)
     mixed = [

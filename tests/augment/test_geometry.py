@@ -47,14 +47,6 @@ def test_crop_is_a_window_of_the_padded_image_at_uniform_offsets(mode, numpy_mod
     assert stats.chisquare(list(counts.values())).pvalue > 1e-3
 
 
-def test_crop_without_padding_changes_nothing():
-    image = noise_image()
-    found = geometry.random_crop(
-        jax.random.key(0), jnp.asarray(image), padding_pixels=0, padding_mode="zero"
-    )
-    np.testing.assert_array_equal(found, image)
-
-
 @pytest.mark.parametrize("start", [(0, 0), (3, 1), (5, 20)])
 @pytest.mark.parametrize("size", [(1, 1), (20, 7), (27, 12), (25, 11)])
 def test_resized_crop_is_pillows_within_1(start, size):
@@ -100,13 +92,6 @@ def test_resized_crop_draws_areas_ratios_and_places():
     assert abs(place.mean() - 0.5) < 0.02
     assert place.min() > -0.2
     assert place.max() < 1.2
-
-
-def test_rectangle_is_half_open():
-    found = geometry.rectangle(jnp.array([1, 2]), jnp.array([3, 5]), height=4, width=6)
-    expected = np.zeros((4, 6), bool)
-    expected[1:3, 2:5] = True
-    np.testing.assert_array_equal(found, expected)
 
 
 def test_random_flip_mirrors_half_of_the_time():

@@ -91,22 +91,3 @@ def test_tokens_and_positions(params_of, token_init, std):
     for name in ("class_token", "registers", "positions"):
         tolerance = 5 / np.sqrt(params[name].size)
         assert params[name].std() == pytest.approx(std, rel=tolerance), name
-
-
-def test_the_studies_start_as_they_did():
-    """Class token, positions and layers of the four from-scratch studies."""
-    rows = {
-        name: models.model_settings(
-            {"name": name, "layer_init": None, "token_init": None, "activation": None}
-        )
-        for name in ("vit_192x9", "vit_128x6_post_norm", "vit_256x6")
-    }
-    found = {
-        name: (row["layer_init"], row["token_init"], row["activation"])
-        for name, row in rows.items()
-    }
-    assert found == {
-        "vit_192x9": ("normal", "normal", "gelu"),
-        "vit_128x6_post_norm": ("pytorch", "standard_normal", "gelu"),
-        "vit_256x6": ("pytorch", "zeros", "gelu"),
-    }

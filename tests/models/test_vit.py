@@ -73,7 +73,7 @@ def numpy_mlp(p, x, model):
 def numpy_patches(p, image, model):
     side = model.patch_size
     if model.stem == "shifted_patch":
-        image = np.asarray(shift_diagonally(image[None], side // 2)[0])
+        image = np.float64(shift_diagonally(jnp.float32(image[None]), side // 2)[0])
     kernel = p["projection"]["kernel"].reshape(-1, model.width)
     tokens = []
     for y in range(0, image.shape[0], side):

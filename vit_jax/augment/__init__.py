@@ -149,8 +149,7 @@ def make_augment(
 
     Args:
       config: the `augment` group of the settings, except `mix_until`.
-      mean: of each channel, 0..1.
-      std: of each channel, 0..1.
+      mean, std: of each channel, 0..1.
       num_classes: number of columns of the targets.
       mix_until_step: the first step without MixUp and CutMix.
       side: in pixels, to which the augmented images are resized; None: no resize.

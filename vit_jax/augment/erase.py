@@ -21,7 +21,6 @@ def random_erase(
     The rectangle is lower and narrower than the image.
 
     Args:
-      key: draws the rectangle, whether it is used, and the noise.
       image: normalised, so that 0 is the mean colour.
       prob: 0..1.
       fill: a number, or "noise" from a standard normal for each value.

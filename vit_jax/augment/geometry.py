@@ -23,11 +23,8 @@ def random_crop(
 ) -> UInt8[Array, "h w c"]:
     """A window of the image's own size, at a uniform offset in the padded image.
 
-    Args:
-      key: draws the offset, one of (2 * padding_pixels + 1)^2.
-      image: 0..255.
-      padding_pixels: added on each side.
-      padding_mode: "zero" (black), "reflect" (without repeating the edge) or "edge".
+    `padding_pixels` are added on each side: "zero" (black), "reflect" (without
+    repeating the edge) or "edge".
     """
     p = padding_pixels
     padded = jnp.pad(image, ((p, p), (p, p), (0, 0)), mode=_PAD_MODES[padding_mode])
@@ -51,8 +48,7 @@ def random_part(
 
     Args:
       key: draws all of this.
-      height: of the image, pixels.
-      width: of the image, pixels.
+      height, width: of the image, pixels.
       area: smallest and largest area, as fractions of the image; uniform in between.
       ratio: smallest and largest height over width; its logarithm is uniform.
       largest: largest height and width that fit.
@@ -83,13 +79,9 @@ def random_resized_crop(
 ) -> UInt8[Array, "h w c"]:
     """A random part of the image, enlarged to its size (Szegedy et al. 2015).
 
-    The part's height over width is 3/4 to 4/3. If no draw fits, it is the whole image,
-    as in torchvision for square images.
-
-    Args:
-      key: draws the part.
-      image: 0..255.
-      min_area: smallest fraction of the image that is kept, above 0, at most 1.
+    At least the fraction `min_area`, above 0 and at most 1, of the image is kept. The
+    part's height over width is 3/4 to 4/3. If no draw fits, it is the whole image, as
+    in torchvision for square images.
     """
     height, width, _ = image.shape
     start, size = random_part(
@@ -109,14 +101,10 @@ def resized_crop(
 ) -> UInt8[Array, "h w c"]:
     """Enlarges a part to the size of the whole by bilinear interpolation.
 
-    Pixels have their values at their centres. The part is cut out before it is resized,
+    `start` is the part's first row and column, and `size` its height and width. Pixels
+    have their values at their centres. The part is cut out before it is resized,
     so beyond its outermost centres their values are repeated. Pillow's resize does the
     same, but rounds in between: values differ by at most 1.
-
-    Args:
-      image: 0..255.
-      start: first row and column of the part.
-      size: its height and width, pixels.
     """
 
     def neighbours(first, length, num):
@@ -165,7 +153,6 @@ def alternating_flip(
     flips would show the same view twice with probability 1/2.
 
     Args:
-      image: 0..255.
       epoch: number of the pass over the data.
       index: of the training example, from which its first view is drawn.
       run_key: draws the first views; constant during a run.
@@ -179,11 +166,8 @@ def warp(
 ) -> UInt8[Array, "h w c"]:
     """Replaces each pixel by its nearest source pixel, exactly as Pillow does.
 
-    Pixels whose source is outside the image are black.
-
-    Args:
-      image: 0..255.
-      matrix: from target to source, as `affine_matrix` returns it.
+    Pixels whose source is outside the image are black. The matrix, from target to
+    source, is one that `affine_matrix` returns.
     """
     height, width, channels = image.shape
     y, x = np.indices((height, width), np.int32)

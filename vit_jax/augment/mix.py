@@ -41,9 +41,7 @@ def random_fractions(
     part of it outside the image is cut off.
 
     Args:
-      key: draws all of this.
-      height: of the image, pixels.
-      width: of the image, pixels.
+      height, width: of the image, pixels.
       mixup_alpha: 0 for CutMix only.
       cutmix_alpha: 0 for MixUp only.
       prob: probability of either of them; otherwise every fraction is 1.
@@ -84,9 +82,6 @@ def random_mix(
     the pixels, which for CutMix is the area that the image has kept.
 
     Args:
-      key: draws the fractions.
-      images: any range.
-      targets: one row for each image.
       active: whether to mix; False returns images and targets unchanged.
       per: "batch" for one draw for all, "image" for one for each.
       **options: of `random_fractions`.

@@ -52,8 +52,7 @@ def make_operation(
         fraction is dropped), rotation in degrees counter-clockwise, brightness and its
         kin as the difference of the factor from 1, posterize as bits kept, solarize as
         threshold.
-      height: of the image, pixels.
-      width: of the image, pixels.
+      height, width: of the image, pixels.
     """
     matrices = {
         "identity": (1, 0, 0, 0, 1, 0),

@@ -123,11 +123,8 @@ def randaugment(
 ) -> UInt8[Array, "h w c"]:
     """`num_ops` of 14 operations, drawn with replacement (Cubuk et al. 2020).
 
-    Args:
-      key: draws the operations and their signs.
-      image: 0..255.
-      num_ops: number of operations, applied one after another.
-      magnitude: the bin of 31, 0..30, of all operations.
+    They are applied one after another, with signs of their own. `magnitude` is the bin
+    of 31, 0..30, of all operations.
     """
     height, width, _ = image.shape
     space = _standard_magnitudes(31, height, width)

@@ -33,6 +33,11 @@ class Layout:
         """The names of all files that are read."""
         return frozenset((*self.train, *self.test, *self.names.values()))
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether it is the binary layout, else the python one."""
+        return self.train[0].endswith(".bin")
+
 
 @dataclasses.dataclass(frozen=True)
 class Official:

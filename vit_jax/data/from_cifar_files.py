@@ -1,6 +1,5 @@
 """CIFAR-10 and CIFAR-100 from the official files: a folder, archive or download."""
 
-import dataclasses
 import gzip
 import hashlib
 import io
@@ -32,19 +31,6 @@ _MAX_MEMBER_BYTES = 160_000_000  # the largest official file has 155 MB
 _DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, RecursionError)
 
 
-@dataclasses.dataclass(frozen=True)
-class Records:
-    """A CIFAR dataset in the form of its binary layout.
-
-    Attributes:
-      splits: "train" and "test"; each row has label bytes, then 3072 pixel bytes.
-      class_names: the names for each kind of label, in the order of the label bytes.
-    """
-
-    splits: dict[str, UInt8[np.ndarray, "n bytes"]]
-    class_names: dict[str, tuple[str, ...]]
-
-
 def load(name: str, path: str = "", *, download: bool = True) -> dict[str, Dataset]:
     """The "train" and "test" splits, in the official order.
 
@@ -65,15 +51,15 @@ def load(name: str, path: str = "", *, download: bool = True) -> dict[str, Datas
         )
     dataset, kind = NAMES[name]
     source = user_path(path) if path else find_archive(dataset, download)
-    records = read_records(source, dataset)
-    kinds = list(records.class_names)
+    splits, class_names = read_records(source, dataset)
+    kinds = list(class_names)
     return {
         split: Dataset(
             _to_images(rows[:, len(kinds) :]),
             rows[:, kinds.index(kind)].astype(np.int32),
-            records.class_names[kind],
+            class_names[kind],
         )
-        for split, rows in records.splits.items()
+        for split, rows in splits.items()
     }
 
 
@@ -95,8 +81,15 @@ def find_archive(dataset: str, download: bool) -> pathlib.Path:
     return archive
 
 
-def read_records(path: pathlib.Path, dataset: str) -> Records:
+def read_records(
+    path: pathlib.Path, dataset: str
+) -> tuple[dict[str, UInt8[np.ndarray, "n bytes"]], dict[str, tuple[str, ...]]]:
     """Reads and checks all records of "cifar10" or "cifar100" in a folder or archive.
+
+    Returns:
+      The splits "train" and "test" in the form of the binary layout: each row has label
+      bytes, then 3072 pixel bytes. And the class names for each kind of label, in the
+      order of the label bytes.
 
     Raises:
       UserError: as for `load`.
@@ -125,15 +118,16 @@ def read_records(path: pathlib.Path, dataset: str) -> Records:
         contents = {name: file.read_bytes() for name, file in contents.items()}
     for file, expected in layout.expected.items():
         _check(path, file, contents[file], expected)
-    pickled = not any(name.endswith(".bin") for name in layout.train)
-    rows = _pickled_rows if pickled else _binary_rows
-    names = _pickled_names if pickled else _text_names
-    return Records(
+    splits = {"train": layout.train, "test": layout.test}
+    return (
         {
-            "train": np.concatenate([rows(contents[f], layout) for f in layout.train]),
-            "test": np.concatenate([rows(contents[f], layout) for f in layout.test]),
+            name: np.concatenate([_rows(contents[file], layout) for file in files])
+            for name, files in splits.items()
         },
-        {kind: names(contents[file], kind) for kind, file in layout.names.items()},
+        {
+            kind: _names(contents[file], kind, layout)
+            for kind, file in layout.names.items()
+        },
     )
 
 
@@ -235,15 +229,20 @@ def _check(path: pathlib.Path, file: str, content: bytes, expected: str | int) -
         )
 
 
-def _binary_rows(content: bytes, layout: Layout) -> UInt8[np.ndarray, "n bytes"]:
-    rows = np.frombuffer(content, np.uint8)
-    return rows.reshape(-1, len(layout.names) + _PIXEL_BYTES)
-
-
-def _pickled_rows(content: bytes, layout: Layout) -> UInt8[np.ndarray, "n bytes"]:
+def _rows(content: bytes, layout: Layout) -> UInt8[np.ndarray, "n bytes"]:
+    if layout.is_binary:
+        rows = np.frombuffer(content, np.uint8)
+        return rows.reshape(-1, len(layout.names) + _PIXEL_BYTES)
     batch = _unpickle(content)
     labels = [batch[f"{kind}labels".encode()] for kind in layout.names]
     return np.concatenate([np.array(labels, np.uint8).T, batch[b"data"]], axis=1)
+
+
+def _names(content: bytes, kind: str, layout: Layout) -> tuple[str, ...]:
+    if layout.is_binary:
+        return tuple(content.decode().split())
+    names = _unpickle(content)[f"{kind}label_names".encode()]
+    return tuple(name.decode() for name in names)
 
 
 def _unpickle(content: bytes) -> Any:
@@ -251,15 +250,6 @@ def _unpickle(content: bytes) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns about files this old.
         return pickle.loads(content, encoding="bytes")
-
-
-def _text_names(content: bytes, kind: str) -> tuple[str, ...]:
-    return tuple(content.decode().split())
-
-
-def _pickled_names(content: bytes, kind: str) -> tuple[str, ...]:
-    names = _unpickle(content)[f"{kind}label_names".encode()]
-    return tuple(name.decode() for name in names)
 
 
 def _to_images(pixels: UInt8[np.ndarray, "n 3072"]) -> UInt8[np.ndarray, "n 32 32 3"]:

@@ -150,17 +150,17 @@ def _hide_accelerators(name: str) -> None:
 
 def _prepare_cifar(builder: Any, path: pathlib.Path) -> None:
     """Runs the preparation of TFDS on local files of either layout."""
-    records = read_records(path, builder.name)
+    splits, class_names = read_records(path, builder.name)
     layout = OFFICIAL[builder.name].layouts[-1]  # Binary: what TFDS reads.
     with tempfile.TemporaryDirectory() as root:
         folder = pathlib.Path(root) / layout.folder
         folder.mkdir()
         for split, files in (("train", layout.train), ("test", layout.test)):
-            rows = np.split(records.splits[split], len(files))
+            rows = np.split(splits[split], len(files))
             for file, part in zip(files, rows, strict=True):
                 part.tofile(folder / file)
         for kind, file in layout.names.items():
-            (folder / file).write_text("\n".join(records.class_names[kind]) + "\n")
+            (folder / file).write_text("\n".join(class_names[kind]) + "\n")
         # The unpacked folder is all that this builder needs from a download manager.
         manager = types.SimpleNamespace(download_and_extract=lambda url: root)
         split_generators = builder._split_generators

@@ -1,8 +1,8 @@
 """Pretrained ViTs: their weights in, and ours out.
 
-read.py        a file or folder, recognised by its content; safetensors_format.py,
-               pth_format.py, npz_format.py: one format each; zip_file.py: the sizes
-               that a zip declares
+read.py        a file or folder, recognised by its content, and .npz;
+               safetensors_format.py, pth_format.py: one format each; zip_file.py: the
+               sizes that a zip declares
 layouts.py     whose names are whose; rename.py: ours for theirs, in one form
 fit.py         positions and patch kernels for another size; tokens.py: positions and
                registers of a model

@@ -9,13 +9,14 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from flax import traverse_util
 
 from vit_jax.errors import UserError
-from vit_jax.pretrained.npz_format import read_npz
 from vit_jax.pretrained.pth_format import read_pth
 from vit_jax.pretrained.safetensors_format import read_safetensors
+from vit_jax.pretrained.zip_file import open_zip
 
 # Beginnings of files that people take for weights, and what they are.
 _FOREIGN = {
@@ -134,11 +135,33 @@ def _read_file(path: pathlib.Path) -> Weights:
             tensors, key = read_pth(path)
             return Weights(str(path), "pth", sha256, tensors, {"key": key})
         if names and all(name.endswith(".npy") for name in names):
-            return Weights(str(path), "npz", sha256, read_npz(path))
+            return Weights(str(path), "npz", sha256, _read_npz(path))
     raise UserError(
         f"The weights file {path} is neither .safetensors nor a zip of PyTorch (.pth) "
         f"or NumPy (.npz), but begins with {start[:8]!r}; give one of these."
     )
+
+
+def _read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """The arrays by name; two bytes without a type, as JAX saves it, are bfloat16."""
+    tensors = {}
+    # Trained weights hardly shrink; fresh ones may be zero in parts.
+    with open_zip(path, largest_ratio=20), np.load(path, allow_pickle=False) as archive:
+        for name in archive.files:
+            try:
+                array = archive[name]
+                if array.dtype == np.dtype("V2"):
+                    array = array.view(ml_dtypes.bfloat16)
+                elif array.dtype.kind not in "fiub":
+                    raise ValueError(f"it is stored as {array.dtype}")
+            except ValueError as error:
+                raise UserError(
+                    f"The weights file {path} has {name}, which is no array of numbers "
+                    f"({error}); objects are not read because they could run code: "
+                    "fetch the file again, or save the parameters alone."
+                ) from error
+            tensors[name] = array
+    return tensors
 
 
 def _read_hugging_face(folder: pathlib.Path) -> Weights:
