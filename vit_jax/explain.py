@@ -18,7 +18,7 @@ config are changed by --config.group.name=value.
 import functools
 from collections.abc import Sequence
 
-from vit_jax.config.run_flags import add_data_flags, moved_settings
+from vit_jax.config.command_line import add_data_flags, moved_settings
 from vit_jax.errors import UserError
 from vit_jax.parallel.commands import announce, make_parser, run_command
 

@@ -12,7 +12,7 @@ import pathlib
 from collections.abc import Sequence
 
 from vit_jax.config import apply_overrides, check_config, load_config_file
-from vit_jax.config.run_flags import add_data_flags, moved_settings
+from vit_jax.config.command_line import add_data_flags, moved_settings
 from vit_jax.errors import UserError
 from vit_jax.parallel.commands import (
     SETTINGS_EPILOG,

@@ -1,8 +1,11 @@
 """Settings on the command line, in every form, and the sentences of refusals."""
 
+import argparse
+
 import pytest
 
 from vit_jax.config import apply_overrides, default_config, describe_fields
+from vit_jax.config.command_line import add_data_flags, moved_settings
 from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError
 
@@ -80,3 +83,13 @@ def test_the_list_of_settings_has_every_key_default_and_meaning():
     for key, field in FIELDS.items():
         entry = f"{key} = {field.default!r} {field.meaning} Allowed: {field.allowed}."
         assert entry in listed
+
+
+def test_flags_become_settings_of_the_data():
+    parser = argparse.ArgumentParser()
+    add_data_flags(parser)
+    options = parser.parse_args(["--data_dir=here", "--eval_batch_size", "7"])
+    moved = {"data.dir": "here", "eval_batch_size": "7"}
+    assert moved_settings(options, []) == moved
+    with pytest.raises(UserError, match=r"--data_dri=x .*did you mean .--data_dir"):
+        moved_settings(options, ["--data_dri=x"])

@@ -4,10 +4,10 @@ import hashlib
 import http.server
 import re
 import socket
-import threading
 
 import pytest
 
+from tests.data.servers import serving
 from vit_jax.data import download
 from vit_jax.errors import UserError
 
@@ -58,16 +58,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.ranges, server.stopped = [], threading.Event()
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    server.url = f"http://127.0.0.1:{server.server_port}"
-    yield server
-    server.stopped.set()
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with serving(Handler) as server:
+        server.ranges = []
+        yield server
 
 
 def names(folder):

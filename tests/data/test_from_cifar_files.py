@@ -9,12 +9,12 @@ import io
 import os
 import pickle
 import tarfile
-import threading
 import warnings
 
 import numpy as np
 import pytest
 
+from tests.data.servers import serving
 from vit_jax.config import default_config
 from vit_jax.data import STATISTICS, from_cifar_files, normalization
 from vit_jax.data.cifar_layouts import OFFICIAL
@@ -294,20 +294,13 @@ def test_download_from_end_to_end(small, tmp_path, monkeypatch):
     served.mkdir()
     archive = make_archive(served / "cifar-10-python.tar.gz", folder)
     handler = functools.partial(QuietHandler, directory=str(served))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    url = f"http://127.0.0.1:{server.server_port}/{archive.name}"
     md5 = hashlib.md5(archive.read_bytes()).hexdigest()
-    official = dataclasses.replace(OFFICIAL["cifar10"], url=url, md5=md5)
-    monkeypatch.setitem(OFFICIAL, "cifar10", official)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    try:
+    with serving(handler) as server:
+        url = f"{server.url}/{archive.name}"
+        official = dataclasses.replace(OFFICIAL["cifar10"], url=url, md5=md5)
+        monkeypatch.setitem(OFFICIAL, "cifar10", official)
         test = from_cifar_files.load("cifar10")["test"]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
     np.testing.assert_array_equal(test.labels, rows["test_batch.bin"][:, 0])
     # From now on the host may be down.
     for download in (True, False):

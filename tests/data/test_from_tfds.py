@@ -5,12 +5,12 @@ import socket
 import subprocess
 import sys
 import tarfile
-import threading
 import warnings
 
 import numpy as np
 import pytest
 
+from tests.data.servers import serving
 from vit_jax.data import download, from_tfds
 from vit_jax.errors import UserError
 
@@ -294,19 +294,10 @@ class Stalling(http.server.BaseHTTPRequestHandler):
 
 
 def test_a_download_that_stalls(tmp_path, monkeypatch):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Stalling)
-    server.stopped = threading.Event()
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    set_url(monkeypatch, f"http://127.0.0.1:{server.server_port}/data")
     monkeypatch.setattr(download, "TIMEOUT_SECONDS", 0.5)
-    try:
+    with serving(Stalling) as server:
+        set_url(monkeypatch, f"{server.url}/data")
         with pytest.raises(
             UserError, match=r"cannot prepare tiny_pictures .*timed out"
         ):
             from_tfds.load("tiny_pictures/remote", str(tmp_path))
-    finally:
-        server.stopped.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()

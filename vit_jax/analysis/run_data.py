@@ -21,7 +21,7 @@ def load_splits(
 
     Args:
       run: to score.
-      moved: value, as text, of each of `run_flags.MOVABLE` that differs from the
+      moved: value, as text, of each of `command_line.MOVABLE` that differs from the
         run's own.
 
     Raises:

@@ -9,7 +9,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Int32, Key, Shaped, UInt8
+from jaxtyping import Array, Bool, Int, Int32, Key, UInt8
 
 _PAD_MODES = {"zero": "constant", "reflect": "reflect", "edge": "edge"}
 
@@ -126,18 +126,11 @@ def resized_crop(
     return jnp.round(resized).astype(jnp.uint8)
 
 
-def mirror(
-    image: Shaped[Array, "h w c"], *, mirrored: Bool[Array, ""]
-) -> Shaped[Array, "h w c"]:
-    """The image, flipped left to right if `mirrored`."""
-    return jnp.where(mirrored, image[:, ::-1], image)
-
-
 def random_flip(
     key: Key[Array, ""], image: UInt8[Array, "h w c"]
 ) -> UInt8[Array, "h w c"]:
     """Flips left to right with probability 1/2."""
-    return mirror(image, mirrored=jax.random.bernoulli(key))
+    return jnp.where(jax.random.bernoulli(key), image[:, ::-1], image)
 
 
 def alternating_flip(
@@ -158,7 +151,7 @@ def alternating_flip(
       run_key: draws the first views; constant during a run.
     """
     coin = jax.random.bernoulli(jax.random.fold_in(run_key, index))
-    return mirror(image, mirrored=coin ^ (epoch % 2 == 1))
+    return jnp.where(coin ^ (epoch % 2 == 1), image[:, ::-1], image)
 
 
 def warp(

@@ -5,8 +5,8 @@ settings.py       the table: default, meaning and allowed values of every settin
 fields.py         kinds of settings, each with its check
 values.py         defaults, assignment and validation
 files.py          config files, and the settings in run folders
-command_line.py   --config.group.name=value, and the list of settings
-run_flags.py      what may differ when a finished run is scored
+command_line.py   --config.group.name=value, the list of settings, and what may differ
+                  when a finished run is scored
 durations.py      "5 epochs", "300 steps" or "10%" in optimizer steps
 
 Imports `vit_jax.errors` only, and never JAX: a wrong setting is refused before

@@ -18,7 +18,6 @@ class Rows:
         self._array, self._indices = array, indices
         self.dtype = array.dtype
         self.shape = (len(indices), *array.shape[1:])
-        self.ndim = array.ndim
         self.size = int(np.prod(self.shape))
         self.nbytes = self.size * self.dtype.itemsize
 

@@ -16,9 +16,7 @@ from vit_jax.models.norms import LayerNorm, batch_norm
 class PatchStem(nn.Module):
     """A linear projection of each patch (Dosovitskiy et al., 2021, equation 1).
 
-    Attributes:
-      width: of the tokens.
-      patch_size: side of a patch in pixels; divides the image.
+    `patch_size`, its side in pixels, divides the image.
     """
 
     width: int
@@ -133,11 +131,8 @@ class ShiftedPatchStem(nn.Module):
 
     The image and its four shifts by half a patch along the diagonals, padded with
     zeros, are concatenated along the channels; LayerNorm normalises each patch of the
-    result, and a dense layer projects it.
-
-    Attributes:
-      width: of the tokens.
-      patch_size: side of a patch in pixels; even, divides the image.
+    result, and a dense layer projects it. `patch_size`, its side in pixels, is even and
+    divides the image.
     """
 
     width: int

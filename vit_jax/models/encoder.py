@@ -103,9 +103,7 @@ class BranchScale(nn.Module):
 class EncoderBlock(nn.Module):
     """Self-attention, then an MLP, each with LayerNorm and a residual connection.
 
-    Attributes:
-      settings: of this block and its parts.
-      drop_path: see `BranchScale`.
+    `BranchScale` has the meaning of `drop_path`.
     """
 
     settings: BlockSettings

@@ -29,12 +29,8 @@ class MaskedAutoencoder(ViT):
     Hidden pixels are set to 0, the mean of normalised images, before the stem, because
     the receptive fields of a convolutional stem reach into neighbouring patches.
 
-    Attributes:
-      mask_ratio: fraction of the patches that is hidden, in each image.
-      decoder_width: of the decoder's tokens.
-      decoder_depth: number of the decoder's blocks.
-      decoder_heads: number of their attention heads.
-      Others: see `ViT`; `num_classes` is not used.
+    The group `mae` of the settings says what each attribute is, beside those of `ViT`;
+    `num_classes` is not used.
     """
 
     mask_ratio: float = 0.75
@@ -103,15 +99,8 @@ class MaskedAutoencoder(ViT):
 class Decoder(nn.Module):
     """Predicts every patch from the encoded visible ones.
 
-    Each hidden patch enters as the same learned token. Positions are sines and cosines
-    of row and column.
-
-    Attributes:
-      width: of the tokens.
-      depth: number of blocks.
-      num_values: of one patch.
-      settings: of the blocks.
-      token_init: of the token for hidden patches, see `ViT`.
+    Each hidden patch enters as the same learned token, and has `num_values` pixel
+    values. Positions are sines and cosines of row and column.
     """
 
     width: int

@@ -18,8 +18,7 @@ def match_parameters(
     """The parameters that the file has, each in the model's shape.
 
     Args:
-      renamed: what the file has, fitted to the model.
-      report: where it is noted.
+      renamed, report: what the file has, fitted to the model, and where it is noted.
       shapes: of the model's parameters.
       allow: regular expressions of names, ours or the file's, that need not fit.
 

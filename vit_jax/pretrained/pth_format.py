@@ -59,8 +59,8 @@ class _Tensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-def read_pth(path: pathlib.Path) -> tuple[dict[str, np.ndarray], str]:
-    """The tensors of the state dict by name, and the key under which it stood or "".
+def read_pth(path: pathlib.Path) -> dict[str, np.ndarray]:
+    """The tensors of the state dict by name.
 
     Of several state dicts the averaged one is taken: "teacher", "model_ema",
     "state_dict_ema", then "model" and "state_dict".
@@ -79,7 +79,7 @@ def read_pth(path: pathlib.Path) -> tuple[dict[str, np.ndarray], str]:
                     f"The weights file {path} has the byte order {order!r}, expected "
                     "little; save it on another machine."
                 )
-        state_dict, key = _find_state_dict(path, _load(path, archive.read(pickled)))
+        state_dict = _find_state_dict(path, _load(path, archive.read(pickled)))
         # Views of one storage would each be copied later.
         declared = sum(math.prod(tensor.shape) for tensor in state_dict.values())
         if declared > path.stat().st_size:
@@ -88,7 +88,7 @@ def read_pth(path: pathlib.Path) -> tuple[dict[str, np.ndarray], str]:
                 "which is more than it holds; it is damaged or malicious: fetch it "
                 "again."
             )
-        return _read_tensors(path, archive, f"{folder}data/", state_dict), key
+        return _read_tensors(path, archive, f"{folder}data/", state_dict)
 
 
 def _load(path: pathlib.Path, content: bytes) -> Any:
@@ -138,16 +138,14 @@ class _Unpickler(pickle.Unpickler):
         return _Storage(key, kind, length)
 
 
-def _find_state_dict(
-    path: pathlib.Path, content: Any, key: str = ""
-) -> tuple[dict[str, _Tensor], str]:
+def _find_state_dict(path: pathlib.Path, content: Any) -> dict[str, _Tensor]:
     if isinstance(content, dict):
         tensors = {str(k): v for k, v in content.items() if isinstance(v, _Tensor)}
         if tensors:
-            return tensors, key
+            return tensors
         for inner in _STATE_DICTS:
             if inner in content:
-                return _find_state_dict(path, content[inner], inner)
+                return _find_state_dict(path, content[inner])
     keys = list(content) if isinstance(content, dict) else type(content).__name__
     raise UserError(
         f"The weights file {path} holds {keys}, expected tensors by name or one of "

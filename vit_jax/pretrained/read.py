@@ -47,7 +47,7 @@ class Weights:
       tensors: by name, in the file's dtypes and orientation.
       metadata: what the file says of its model, where it does: "num_heads",
         "norm_eps", "activation", "norm_position", and the "grid" of its positions as
-        (rows, columns); of a .pth also the "key" under which its state dict stood.
+        (rows, columns).
     """
 
     path: str
@@ -132,8 +132,7 @@ def _read_file(path: pathlib.Path) -> Weights:
         with zipfile.ZipFile(path) as archive:
             names = [name.split("/")[-1] for name in archive.namelist()]
         if names.count("data.pkl") == 1:
-            tensors, key = read_pth(path)
-            return Weights(str(path), "pth", sha256, tensors, {"key": key})
+            return Weights(str(path), "pth", sha256, read_pth(path))
         if names and all(name.endswith(".npy") for name in names):
             return Weights(str(path), "npz", sha256, _read_npz(path))
     raise UserError(

@@ -32,8 +32,7 @@ def fit_tokens(
     more register.
 
     Args:
-      renamed: what the file has.
-      report: where the changes are noted.
+      renamed, report: what the file has, and where the changes are noted.
       shapes: of the model's parameters.
       old_grid: of the file's positions, (rows, columns); None: square.
       new_grid: of the model's.
@@ -74,8 +73,11 @@ def fit_tokens(
                     f"{old_grid[0]} x {old_grid[1]} to {new_grid[0]} x {new_grid[1]} "
                     f"patches ({rule})"
                 )
-    if registers is not None:
-        _place_registers(renamed, report, registers, sources, shapes)
+    if registers is not None and "registers" in shapes:
+        renamed.tensors["registers"] = registers
+        renamed.sources["registers"] = " + ".join(sources)
+    else:
+        report.dropped |= dict.fromkeys(sources, "the model has no registers")
 
 
 def _pop_registers(
@@ -90,21 +92,6 @@ def _pop_registers(
     found = [renamed.tensors.pop(name) for name in names]
     sources = [renamed.sources.pop(name) for name in names]
     return (np.concatenate(found, axis=1) if found else None), sources
-
-
-def _place_registers(
-    renamed: Renamed,
-    report: Report,
-    registers: np.ndarray,
-    sources: list[str],
-    shapes: dict[str, tuple[int, ...]],
-) -> None:
-    if "registers" in shapes:
-        renamed.tensors["registers"] = registers
-        renamed.sources["registers"] = " + ".join(sources)
-        return
-    for source in sources:
-        report.dropped[source] = "the model has no registers"
 
 
 def _split(
