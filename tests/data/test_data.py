@@ -48,18 +48,6 @@ def settings():
     return make_settings()
 
 
-def test_every_setting_of_the_hold_out_is_passed_on():
-    splits = data.load(make_settings(validation=0, select_on="test"))
-    assert splits["val"] is splits["test"]
-    settings = make_settings(
-        val_per_class=20, train_per_class=50, subset_test_per_class=30
-    )
-    splits = data.load(settings)
-    counts = {name: set(split.count_classes()) for name, split in splits.items()}
-    del counts["test"]
-    assert counts == {"train": {50}, "val": {20}, "subset_test": {30}}
-
-
 def test_unknown_source(settings):
     settings.source = "digit"
     with pytest.raises(

@@ -33,8 +33,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.send_error(404)
         if fault == "html":
             return self.answer(200, HTML, len(HTML), "text/html; charset=utf-8")
-        if fault == "html-as-data":
-            return self.answer(200, HTML, len(HTML))
         if fault == "silent":
             self.server.stopped.wait()
             return None
@@ -121,12 +119,6 @@ def test_a_web_page_in_place_of_data(server, tmp_path):
         download.fetch(f"{server.url}/html/data", MD5, tmp_path)
     # What had arrived before is still good.
     assert (tmp_path / "data.part").read_bytes() == CONTENT[:1000]
-
-
-def test_a_web_page_that_passes_for_data(server, tmp_path):
-    with pytest.raises(UserError, match=rf"gave {len(HTML)} bytes with MD5"):
-        download.fetch(f"{server.url}/html-as-data/data", MD5, tmp_path)
-    assert names(tmp_path) == []
 
 
 def test_no_such_file(server, tmp_path):

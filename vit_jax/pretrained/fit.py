@@ -24,38 +24,18 @@ def cubic_antialias(old: int, new: int) -> Matrix:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-def cubic(old: int, new: int) -> Matrix:
-    """Cubic interpolation (a = -0.75) without antialias, the border repeated.
-
-    What `torch.nn.functional.interpolate(mode="bicubic")` does.
-    """
-    return _cubic_at(_centres(old, new), old)
-
-
-def dino(old: int, new: int) -> Matrix:
-    """As `cubic`, with DINO's 0.1 that is added to the new size before it divides."""
-    return _cubic_at((np.arange(new) + 0.5) * old / (new + 0.1) - 0.5, old)
-
-
-def bilinear(old: int, new: int) -> Matrix:
-    """Linear interpolation without antialias, as timm resizes Google's positions."""
-    return _linear_at(_centres(old, new), old)
-
-
-def zoom(old: int, new: int) -> Matrix:
-    """Linear interpolation between the outermost places, which stay where they are.
-
-    `scipy.ndimage.zoom(order=1)`, as vision_transformer and big_vision have it.
-    """
-    return _linear_at(np.linspace(0, old - 1, new), old)
-
-
+# What is not `cubic_antialias` has no antialias, and repeats the border.
 RULES: dict[str, Callable[[int, int], Matrix]] = {
     "cubic_antialias": cubic_antialias,
-    "cubic": cubic,
-    "dino": dino,
-    "bilinear": bilinear,
-    "zoom": zoom,
+    # torch.nn.functional.interpolate(mode="bicubic"), with a = -0.75.
+    "cubic": lambda old, new: _cubic_at(_centres(old, new), old),
+    # The same, with DINO's 0.1 that is added to the new size before it divides.
+    "dino": lambda old, new: _cubic_at(_centres(old, new, enlarged=0.1), old),
+    # As timm resizes Google's positions.
+    "bilinear": lambda old, new: _linear_at(_centres(old, new), old),
+    # scipy.ndimage.zoom(order=1), as vision_transformer and big_vision have it: the
+    # outermost places stay where they are.
+    "zoom": lambda old, new: _linear_at(np.linspace(0, old - 1, new), old),
 }
 
 
@@ -84,9 +64,9 @@ def resize_kernel(
     return resized.astype(np.float32)
 
 
-def _centres(old: int, new: int) -> Float[np.ndarray, " new"]:
+def _centres(old: int, new: int, enlarged: float = 0.0) -> Float[np.ndarray, " {new}"]:
     """Where the middle of each new pixel lies among the old ones."""
-    return (np.arange(new) + 0.5) * old / new - 0.5
+    return (np.arange(new) + 0.5) * old / (new + enlarged) - 0.5
 
 
 def _keys(distance: np.ndarray, *, a: float) -> np.ndarray:
