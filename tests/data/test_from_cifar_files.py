@@ -98,35 +98,29 @@ def write_small(root, dataset, which, num=20):
     official = OFFICIAL[dataset]
     layout = official.layouts[which]
     kinds = list(layout.names)
-    random = np.random.RandomState(which)
-    folder = root / layout.folder
-    folder.mkdir()
     names = {kind: [f"{kind}{i}" for i in range(10)] for kind in kinds}
-    rows = {}
+    random = np.random.RandomState(which)
+    rows, contents = {}, {}
     for file in (*layout.train, *layout.test):
         rows[file] = random.randint(0, 256, (num, len(kinds) + 3072), np.uint8)
         rows[file][:, : len(kinds)] %= 10
-        if which:
-            rows[file].tofile(folder / file)
-            continue
-        batch = {b"data": rows[file][:, len(kinds) :], b"filenames": [b"a.png"]}
+        batch = {b"data": rows[file][:, len(kinds) :]}
         for i, kind in enumerate(kinds):
-            batch[f"{kind}labels".encode()] = [int(row[i]) for row in rows[file]]
-        (folder / file).write_bytes(pickle.dumps(batch))
-    for kind, file in layout.names.items():
-        if which:
-            (folder / file).write_text("\n".join(names[kind]) + "\n\n")
-            continue
-        keys = {
-            f"{k}label_names".encode(): [n.encode() for n in names[k]] for k in kinds
-        }
-        (folder / file).write_bytes(pickle.dumps(keys))
-    expected = {
-        file: len((folder / file).read_bytes())
-        if isinstance(length, int)
-        else hashlib.md5((folder / file).read_bytes()).hexdigest()
-        for file, length in layout.expected.items()
+            batch[f"{kind}labels".encode()] = rows[file][:, i].tolist()
+        contents[file] = rows[file].tobytes() if which else pickle.dumps(batch)
+    encoded = {
+        f"{kind}label_names".encode(): [name.encode() for name in names[kind]]
+        for kind in kinds
     }
+    for kind, file in layout.names.items():
+        text = "\n".join(names[kind]) + "\n\n"
+        contents[file] = text.encode() if which else pickle.dumps(encoded)
+    folder = root / layout.folder
+    folder.mkdir()
+    for file, content in contents.items():
+        (folder / file).write_bytes(content)
+    measure = len if which else lambda content: hashlib.md5(content).hexdigest()
+    expected = {file: measure(contents[file]) for file in layout.expected}
     layouts = list(official.layouts)
     layouts[which] = dataclasses.replace(layout, expected=expected)
     return rows, dataclasses.replace(official, layouts=tuple(layouts))

@@ -14,7 +14,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int, Int32, Key, UInt8
+import optax
+from jaxtyping import Array, Float32, Int32, Key, UInt8
 
 from vit_jax.augment import erase, geometry, mix, policies
 from vit_jax.errors import UserError, did_you_mean
@@ -45,15 +46,6 @@ def resize(
         return images
     shape = (*images.shape[:-3], side, side, images.shape[-1])
     return jax.image.resize(images, shape, "cubic", antialias=True)
-
-
-def smooth_labels(
-    labels: Int[Array, " b"], *, num_classes: int, smoothing: float
-) -> Float32[Array, "b {num_classes}"]:
-    """One-hot targets, of which the fraction `smoothing` is spread over all classes."""
-    return (1 - smoothing) * jax.nn.one_hot(labels, num_classes) + (
-        smoothing / num_classes
-    )
 
 
 # A user's own operations by name, (key, image uint8 [h, w, c]) -> image; config.code
@@ -188,7 +180,7 @@ def make_augment(
         images = jax.vmap(augment_image, in_axes=(0, 0, 0, 0, None))(
             keys, images, epochs, indices, run_key
         )
-        targets = smooth_labels(labels, num_classes=num_classes, smoothing=smoothing)
+        targets = optax.smooth_labels(jax.nn.one_hot(labels, num_classes), smoothing)
         if mixing is not None:
             active = step < mix_until_step
             images, targets = mixing(mix_key, images, targets, active=active)

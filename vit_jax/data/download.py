@@ -9,6 +9,7 @@ import functools
 import hashlib
 import http.client
 import pathlib
+import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -19,7 +20,6 @@ from tqdm import tqdm
 from vit_jax.errors import UserError
 
 TIMEOUT_SECONDS = 30.0  # Limit for the connection and for each read.
-_PIECE_BYTES = 1 << 18
 
 OFFLINE = (
     "without the internet, point config.data.dir (cifar_files) or config.data.archive "
@@ -93,18 +93,12 @@ def _download(url: str, part: pathlib.Path) -> None:
         total = have + int(length) if length else None
         with (
             part.open("ab" if have else "wb") as file,
-            tqdm(
-                desc=part.stem,
-                total=total,
-                initial=have,
-                unit="B",
-                unit_scale=True,
-                disable=None,  # No bar where there is no terminal.
+            # There is no bar where there is no terminal.
+            tqdm.wrapattr(
+                file, "write", total, desc=part.stem, initial=have, disable=None
             ) as bar,
         ):
-            while piece := response.read(_PIECE_BYTES):
-                file.write(piece)
-                bar.update(len(piece))
+            shutil.copyfileobj(response, bar)
     size = part.stat().st_size
     if total is not None and size < total:
         raise OSError(
