@@ -1,6 +1,6 @@
 """The report on a file of weights, as a terminal shows it."""
 
-from vit_jax.pretrained.report import Report, shorten
+from vit_jax.pretrained.report import Report
 
 
 def test_rows_of_one_reason_are_joined():
@@ -24,8 +24,3 @@ def test_rows_of_one_reason_are_joined():
         "differs       config.model.norm_eps is 1e-06, the weights' is 1e-12: "
         "--config.model.norm_eps=1e-12 takes theirs",
     ]
-
-
-def test_four_names_are_shown_and_the_others_counted():
-    assert shorten(["a", "b", "c", "d"]) == "a, b, c, d"
-    assert shorten(["a", "b", "c", "d", "e", "f"]) == "a, b, c, d and 2 more"

@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, shorten
 from vit_jax.pretrained.rename import Renamed, unified_shape
-from vit_jax.pretrained.report import Report, shorten
+from vit_jax.pretrained.report import Report
 
 
 def match_parameters(
@@ -78,7 +78,7 @@ def _misfit(
         "has, without a place in the model,": extra,
         "has in another shape": misshapen,
     }
-    found = "; it ".join(f"{verb} {shorten(x)}" for verb, x in lists.items() if x)
+    found = "; it ".join(f"{verb} {shorten(x, 4)}" for verb, x in lists.items() if x)
     hint = ", ".join(f"{name}={file}" for name, (file, _) in report.differences.items())
     hint = f"set config.model to the weights' {hint}, or allow" if hint else "allow"
     return UserError(

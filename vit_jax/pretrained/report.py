@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+from vit_jax.errors import shorten
+
 
 @dataclasses.dataclass
 class Report:
@@ -63,10 +65,4 @@ def _grouped(reasons: dict[str, str]) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         names.setdefault(reason, []).append(name)
-    return [f"{shorten(group)}: {reason}" for reason, group in names.items()]
-
-
-def shorten(names: list[str]) -> str:
-    """At most four names, and how many more there are."""
-    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
-    return ", ".join(names[:4]) + more
+    return [f"{shorten(group, 4)}: {reason}" for reason, group in names.items()]
