@@ -161,6 +161,7 @@ def test_light_imports_stay_light(module):
     assert run_python(code) == []
 
 
+@pytest.mark.slow
 def test_everything_imports_without_tensorflow():
     code = (
         "import sys; sys.modules['tensorflow'] = None\n"

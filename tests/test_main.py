@@ -148,6 +148,7 @@ def test_the_first_line_does_not_wait_for_jax(tmp_path):
     assert result.stdout == f"starting vit_digits in {tmp_path}/run ...\n"
 
 
+@pytest.mark.slow
 def test_the_keys_of_a_config_have_its_values_and_those_of_its_model():
     found = run_main("--list_keys", "--config=vit_cifar", "--config.batch_size=64")
     lines = found.stdout.splitlines()

@@ -76,6 +76,7 @@ def test_label_smoothing_is_spread_evenly():
     np.testing.assert_allclose(targets, expected, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_label_smoothing_of_mixed_targets_is_that_of_their_mixture():
     settings = NOTHING | {"mixup_alpha": 0.8, "cutmix_alpha": 1.0}
     key, batch = jax.random.key(3), make_batch()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.rows import slow
 from vit_jax.augment import mix
 
 OPTIONS = {"mixup_alpha": 0.0, "cutmix_alpha": 0.0, "prob": 1.0, "switch_prob": 0.5}
@@ -45,7 +46,7 @@ def test_beta_has_its_distribution(alpha):
 
 
 @pytest.mark.parametrize("kind", ["mixup_alpha", "cutmix_alpha"])
-@pytest.mark.parametrize("per", ["batch", "image"])
+@pytest.mark.parametrize("per", [slow("batch"), "image"])
 def test_target_is_the_share_of_each_image(kind, per):
     images, targets = mixed(per=per, **{kind: 1.0})
     for i in range(64):

@@ -59,6 +59,7 @@ VALUES = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(sorted(FIELDS)), VALUES)
 def test_a_value_is_taken_or_refused_in_one_sentence(key, value):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
-from tests.rows import slow
 from vit_jax.metrics import calibration, classification, temperature
 
 
@@ -61,7 +60,8 @@ def test_a_model_that_is_calibrated_is_left_alone():
     assert "no clear gain" in found.declined
 
 
-@pytest.mark.parametrize("distortion", [0.7, slow(1.0), slow(1.4)])
+@pytest.mark.slow
+@pytest.mark.parametrize("distortion", [0.7, 1.0, 1.4])
 def test_few_images_do_no_harm(distortion):
     """Forty hold-outs of 200 images, each judged on 2,000 others."""
     changes = []

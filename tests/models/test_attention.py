@@ -161,6 +161,7 @@ def test_local_attention_of_a_lone_token_is_finite():
     np.testing.assert_array_equal(weights({"params": params}), 1.0)
 
 
+@pytest.mark.slow
 def test_qk_norm_makes_attention_blind_to_the_scale_of_queries():
     for qk_norm, same in ((True, True), (False, False)):
         params, weights = attention_with(TOKENS, qk_norm=qk_norm, qkv_bias=False)

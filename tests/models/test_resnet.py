@@ -91,6 +91,7 @@ def test_evaluation_agrees_with_numpy(case):
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_training_normalises_by_the_batch_and_keeps_its_statistics(case):
     model, variables, images = case
     logits, state = jax.jit(
@@ -109,6 +110,7 @@ def test_training_normalises_by_the_batch_and_keeps_its_statistics(case):
     )
 
 
+@pytest.mark.slow
 def test_sown_feature_maps():
     model = ResNet(num_classes=3, width=4)
     variables = random_variables(model, (32, 32, 3))

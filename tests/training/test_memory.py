@@ -56,6 +56,7 @@ def test_a_teacher_counts(tiny_config, tiny_run, changes, words):
         make_experiment(config, splits, teacher=huge)
 
 
+@pytest.mark.slow
 def test_a_huge_evaluation_batch_is_the_whole_split(tiny_config):
     config = tiny_config(eval_batch_size=2**31 - 1)
     experiment = make_experiment(config, data.load(config.data))

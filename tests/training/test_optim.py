@@ -92,7 +92,7 @@ def updates_for(params, grads, **settings):
     return update(params, grads)
 
 
-@pytest.mark.parametrize("name", ["adamw", "sgd", "muon"])
+@pytest.mark.parametrize("name", ["adamw", slow("sgd"), slow("muon")])
 @pytest.mark.parametrize("decay_all", [False, slow(True)])
 def test_decay_reaches_whom_it_should(vit_params, name, decay_all):
     """Without gradients only the decay changes a parameter."""
