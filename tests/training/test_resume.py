@@ -38,7 +38,9 @@ MASKED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes", [VIT, PLATEAU, MASKED], ids=["vit", "resnet", "masked autoencoder"]
+    "changes",
+    [VIT, PLATEAU, pytest.param(MASKED, marks=pytest.mark.long)],
+    ids=["vit", "resnet", "masked autoencoder"],
 )
 def test_resume_at_every_step_is_exact(tiny_config, tmp_path, changes):
     config = tiny_config(**changes)
