@@ -53,26 +53,27 @@ def test_rollout_by_hand():
     low = np.array([[0.75, 0.25, 0], [0.1, 0.8, 0.1], [0, 0.5, 0.5]])
     high = np.array([[0.5, 0, 0.5], [0.5, 0.5, 0], [0.25, 0.125, 0.625]])
     np.testing.assert_allclose(attention.rollout(weights), high @ low)
-    np.testing.assert_allclose(
-        attention.rollout(weights, residual=False), np.array(second) @ first
-    )
     # Without each query's smallest weight, and rows rescaled to 1.
     np.testing.assert_allclose(
-        attention.rollout(weights[:1], discard_ratio=0.34, residual=False),
-        [[0.5, 0.5, 0], [0, 0.75, 0.25], [0, 1, 0]],
+        attention.rollout(weights[:1], discard_ratio=0.34),
+        [[0.75, 0.25, 0], [0, 8 / 9, 1 / 9], [0, 0.5, 0.5]],
     )
 
 
 @pytest.mark.parametrize(
-    "fusion, row",
-    [("mean", [0.5, 0.5]), ("max", [0.9 / 1.8, 0.5]), ("min", [0.5, 0.5])],
+    "fusion, fused",
+    [
+        ("mean", [[0.5, 0.5], [0.4, 0.6]]),
+        ("max", [[0.9, 0.9], [0.5, 0.7]]),
+        ("min", [[0.1, 0.1], [0.3, 0.5]]),
+    ],
 )
-def test_heads_are_fused(fusion, row):
+def test_heads_are_fused(fusion, fused):
     heads = np.array([[[[0.9, 0.1], [0.3, 0.7]], [[0.1, 0.9], [0.5, 0.5]]]])
-    found = attention.rollout(heads, head_fusion=fusion, residual=False)
-    np.testing.assert_allclose(found[0], row)
-    by_hand = {"mean": [0.4, 0.6], "max": [5 / 12, 7 / 12], "min": [0.375, 0.625]}
-    np.testing.assert_allclose(found[1], by_hand[fusion])
+    expected = np.array(fused) + np.eye(2)
+    expected /= expected.sum(axis=1, keepdims=True)
+    found = attention.rollout(heads, head_fusion=fusion)
+    np.testing.assert_allclose(found, expected)
 
 
 def test_mean_distance_by_hand():

@@ -28,11 +28,11 @@ def test_curves_tell_a_good_map_from_a_bad_one():
     found = faithfulness.measure(predict, images, good, *arguments, num_points=5)
     np.testing.assert_allclose(found.deletion, [[1, 0, 0, 0, 0]] * 2)
     np.testing.assert_allclose(found.insertion, [[0, 1, 1, 1, 1]] * 2)
-    np.testing.assert_allclose(found.deletion_areas, 0.125)
-    np.testing.assert_allclose(found.insertion_areas, 0.875)
+    np.testing.assert_allclose(found.areas("deletion"), 0.125)
+    np.testing.assert_allclose(found.areas("insertion"), 0.875)
     bad = faithfulness.measure(predict, images, -good, *arguments, num_points=5)
-    np.testing.assert_allclose(bad.deletion_areas, 0.875)
-    np.testing.assert_allclose(bad.insertion_areas, 0.125)
+    np.testing.assert_allclose(bad.areas("deletion"), 0.875)
+    np.testing.assert_allclose(bad.areas("insertion"), 0.125)
 
     maps = {"good": good, "bad": -good, "coarse": np.ones((2, 1, 1))}
     curves, scores = faithfulness.compare(predict, images, maps, *arguments)

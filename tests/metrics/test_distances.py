@@ -48,3 +48,15 @@ def test_without_pairs_there_is_no_distance():
     assert math.isnan(apart.within) and math.isnan(apart.ratio)
     together = distances.class_distances(features, np.array([0, 0], np.int32))
     assert math.isnan(together.between) and together.within == 1
+
+
+@pytest.mark.slow
+def test_embedding_keeps_far_groups_apart_and_is_repeatable():
+    rng = np.random.default_rng(0)
+    groups = np.concatenate([rng.normal(size=(12, 5)), rng.normal(100, size=(12, 5))])
+    places = distances.embed(groups.astype(np.float32))
+    np.testing.assert_array_equal(places, distances.embed(groups.astype(np.float32)))
+    centers = places[:12].mean(axis=0), places[12:].mean(axis=0)
+    for place, own in zip(places, [0] * 12 + [1] * 12, strict=True):
+        gaps = [np.linalg.norm(place - center) for center in centers]
+        assert np.argmin(gaps) == own

@@ -42,8 +42,8 @@ def test_mcnemar_ignores_agreement_and_order_of_models():
 
 def test_bootstrap_agrees_with_scipy():
     a, b = _pair(300, 60, 30, 10)
-    ours = paired.bootstrap_difference(a, b)
-    assert ours.estimate == pytest.approx(30 / 400)
+    difference, low, high = paired.bootstrap_difference(a, b)
+    assert difference == pytest.approx(30 / 400)
     theirs = scipy.stats.bootstrap(
         (a.astype(float) - b,),
         np.mean,
@@ -51,20 +51,15 @@ def test_bootstrap_agrees_with_scipy():
         n_resamples=2000,
         rng=np.random.default_rng(1),
     ).confidence_interval
-    assert ours.low == pytest.approx(theirs.low, abs=0.005)
-    assert ours.high == pytest.approx(theirs.high, abs=0.005)
+    assert low == pytest.approx(theirs.low, abs=0.005)
+    assert high == pytest.approx(theirs.high, abs=0.005)
 
 
 def test_bootstrap_is_seeded_and_paired():
     a, b = _pair(3000, 901, 417, 703)
-    first = paired.bootstrap_difference(a, b, seed=3)
-    assert paired.bootstrap_difference(a, b, seed=3) == first
-    assert paired.bootstrap_difference(a, b, seed=4) != first
-    wider = paired.bootstrap_difference(a, b, confidence=0.99, seed=3)
-    assert wider.low < first.low < first.estimate < first.high < wider.high
+    assert paired.bootstrap_difference(a, b) == paired.bootstrap_difference(a, b)
     # Equal answers never differ, however the examples are drawn.
-    same = paired.bootstrap_difference(a, a)
-    assert (same.estimate, same.low, same.high) == (0, 0, 0)
+    assert paired.bootstrap_difference(a, a) == (0, 0, 0)
 
 
 def test_mean_and_std():

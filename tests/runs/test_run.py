@@ -1,9 +1,12 @@
 """What a loaded run answers."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
 
+from tests.interpret.untrained import IMAGES, make_run
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
@@ -31,6 +34,17 @@ def test_calibrated_probabilities_are_those_at_the_stored_temperature(
     np.testing.assert_allclose(found, jax.nn.softmax(logits / 2.5), rtol=1e-4)
     np.testing.assert_allclose(
         run.predict(images), jax.nn.softmax(logits), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_features_are_what_the_head_sees():
+    run = make_run()
+    found = run.features(IMAGES)
+    head = run.variables["params"]["head"]
+    apply = jax.jit(functools.partial(run.model.apply, train=False))
+    logits = apply(run.variables, run.normalize(IMAGES))
+    np.testing.assert_allclose(
+        found @ head["kernel"] + head["bias"][None], logits, rtol=1e-4, atol=1e-4
     )
 
 

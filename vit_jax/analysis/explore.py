@@ -16,7 +16,6 @@ from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.figures import dataset as dataset_figures
 from vit_jax.figures import embedding, images, style
 from vit_jax.files import write_file
-from vit_jax.interpret.features import embed
 from vit_jax.metrics import distances, duplicates, pixels
 from vit_jax.runs.run import Run
 
@@ -142,7 +141,7 @@ def draw_spaces(
         print(f"{run.config.model.name} does not store its features: pixels only")
     summary, coordinates = {}, {}
     for name, features in spaces.items():
-        plane = embed(features)
+        plane = distances.embed(features)
         own, drawn = (
             distances.class_distances(places, dataset.labels)
             for places in (features, plane)

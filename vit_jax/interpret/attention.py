@@ -71,7 +71,11 @@ def read_attention(
     Raises:
       UserError: the model is no ViT.
     """
-    model = check_vit(run)
+    model = run.model
+    if not isinstance(model, ViT):
+        raise UserError(
+            f"{run.config.model.name} has no attention, which a ViT has; use Grad-CAM."
+        )
     logits, weights, scores = forward_with_attention(
         run.variables, run.normalize(images), model
     )
@@ -88,19 +92,6 @@ def read_attention(
     return Attention(
         np.asarray(weights), readout, np.asarray(logits), grid, first_patch
     )
-
-
-def check_vit(run: Run) -> ViT:
-    """The run's model.
-
-    Raises:
-      UserError: it has no attention.
-    """
-    if not isinstance(run.model, ViT):
-        raise UserError(
-            f"{run.config.model.name} has no attention, which a ViT has; use Grad-CAM."
-        )
-    return run.model
 
 
 @functools.partial(jax.jit, static_argnames="model")
@@ -127,7 +118,6 @@ def rollout(
     *,
     head_fusion: str = "mean",
     discard_ratio: float = 0.0,
-    residual: bool = True,
 ) -> Float[np.ndarray, "*batch tokens tokens"]:
     """The contribution of each input token to each output token.
 
@@ -140,7 +130,6 @@ def rollout(
       head_fusion: "mean", as in the paper, "max" or "min" over the heads.
       discard_ratio: fraction of each query's weights, the smallest ones, that are set
         to 0; below 1.
-      residual: whether to add the identity.
     """
     fused = HEAD_FUSIONS[head_fusion](weights, axis=-3)
     num_tokens = fused.shape[-1]
@@ -149,8 +138,7 @@ def rollout(
         smallest = np.argsort(fused, axis=-1, kind="stable")[..., :num_discarded]
         fused = fused.copy()
         np.put_along_axis(fused, smallest, 0, axis=-1)
-    if residual:
-        fused = fused + np.eye(num_tokens, dtype=fused.dtype)
+    fused = fused + np.eye(num_tokens, dtype=fused.dtype)
     fused = fused / fused.sum(axis=-1, keepdims=True)
     blocks = np.moveaxis(fused, -3, 0)
     return functools.reduce(lambda below, block: block @ below, blocks)

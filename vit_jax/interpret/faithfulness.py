@@ -27,15 +27,9 @@ class Curves:
     deletion: Float[np.ndarray, "n points"]
     insertion: Float[np.ndarray, "n points"]
 
-    @property
-    def deletion_areas(self) -> Float[np.ndarray, " n"]:
-        """Area under each image's deletion curve, 0 to 1; lower is better."""
-        return np.trapezoid(self.deletion, self.fraction, axis=1)
-
-    @property
-    def insertion_areas(self) -> Float[np.ndarray, " n"]:
-        """Area under each image's insertion curve, 0 to 1; higher is better."""
-        return np.trapezoid(self.insertion, self.fraction, axis=1)
+    def areas(self, name: str) -> Float[np.ndarray, " n"]:
+        """Area under each image's curve "deletion" or "insertion", 0 to 1."""
+        return np.trapezoid(getattr(self, name), self.fraction, axis=1)
 
 
 def mean_and_error(values: Float[np.ndarray, " n *rest"]) -> tuple[Any, Any]:
@@ -57,7 +51,7 @@ def describe(curves: Curves, control: Curves) -> dict[str, float]:
     """
     described = {}
     for name in ("deletion", "insertion"):
-        areas, random = (getattr(c, f"{name}_areas") for c in (curves, control))
+        areas, random = curves.areas(name), control.areas(name)
         for key, values in ((name, areas), (f"{name}_minus_random", areas - random)):
             mean, error = mean_and_error(values)
             described |= {key: float(mean), f"{key}_error": float(error)}
@@ -127,14 +121,12 @@ def measure_random(
     grid: tuple[int, int],
     classes: Int[np.ndarray, " n"],
     fill: UInt8[np.ndarray, " c"],
-    num_draws: int = 2,
-    seed: int = 0,
 ) -> Curves:
-    """The control: `measure` for maps of random numbers, averaged over some draws."""
-    rng = np.random.default_rng(seed)
+    """The control: `measure` for maps of random numbers, averaged over two draws."""
+    rng = np.random.default_rng(0)
     draws = [
         measure(predict, images, rng.random((len(images), *grid)), classes, fill)
-        for _ in range(num_draws)
+        for _ in range(2)
     ]
     return Curves(
         draws[0].fraction,

@@ -1,9 +1,10 @@
-"""Distances within and between classes in a feature space."""
+"""Distances within and between classes in a feature space, and its t-SNE plane."""
 
 import dataclasses
 import math
 
 import numpy as np
+import sklearn.manifold
 import sklearn.metrics
 from jaxtyping import Float, Int
 
@@ -52,4 +53,12 @@ def class_distances(
         within=float(distances[same].mean()) if same.any() else math.nan,
         between=float(distances[~same].mean()) if not same.all() else math.nan,
         num_examples=len(labels),
+    )
+
+
+def embed(features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
+    """t-SNE (van der Maaten and Hinton, 2008) to two dimensions, with a fixed seed."""
+    perplexity = min(30.0, (len(features) - 1) / 3)
+    return sklearn.manifold.TSNE(perplexity=perplexity, random_state=0).fit_transform(
+        features
     )

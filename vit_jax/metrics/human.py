@@ -1,7 +1,7 @@
 """Agreement with people: CIFAR-10H (Peterson et al. 2019, arXiv:1908.07086).
 
 `counts` [n, k] says how often people chose each class for each image, in the order of
-the test split; `check_counts` refuses counts that do not fit the split.
+the test split; `load_counts` refuses counts that do not fit the split.
 """
 
 import math
@@ -18,10 +18,11 @@ from vit_jax.metrics.classification import defined
 
 
 def load_counts(path: str | pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
-    """The counts in a .npy file, int64 of `shape` (examples, classes), checked.
+    """The counts in a .npy file, int64 of `shape` (examples, classes).
 
     Raises:
-      UserError: no such file, not a .npy file, or not such counts.
+      UserError: no such file, not a .npy file, another shape or type, a negative count,
+        or an image that nobody classified.
     """
     try:
         with open(path, "rb") as file:
@@ -31,16 +32,6 @@ def load_counts(path: str | pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
             f"{path} cannot be read as people's counts ({error}); give the .npy file "
             "of CIFAR-10H."
         ) from None
-    check_counts(counts, shape)
-    return counts
-
-
-def check_counts(counts: np.ndarray, shape: tuple[int, int]) -> None:
-    """Accepts int64 counts of `shape`, none negative, at least one for each image.
-
-    Raises:
-      UserError: naming what was found and what was expected.
-    """
     if counts.shape != tuple(shape) or counts.dtype != np.int64:
         raise UserError(
             f"People's counts are {counts.dtype} {list(counts.shape)}, but must be "
@@ -52,6 +43,7 @@ def check_counts(counts: np.ndarray, shape: tuple[int, int]) -> None:
             f"People's counts of example {bad[0]} are {counts[bad[0]].tolist()}, but "
             "must not be negative nor all 0; give the file as it was published."
         )
+    return counts
 
 
 def human_cross_entropy(

@@ -46,37 +46,24 @@ def mcnemar(
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Difference:
-    """Accuracy of a minus accuracy of b (fractions), with a confidence interval."""
-
-    estimate: float
-    low: float
-    high: float
-
-
 def bootstrap_difference(
-    correct_a: Bool[np.ndarray, " n"],
-    correct_b: Bool[np.ndarray, " n"],
-    *,
-    confidence: float = 0.95,
-    num_resamples: int = 10_000,
-    seed: int = 0,
-) -> Difference:
-    """Percentile bootstrap interval of the accuracy difference, examples kept in pairs.
+    correct_a: Bool[np.ndarray, " n"], correct_b: Bool[np.ndarray, " n"]
+) -> tuple[float, float, float]:
+    """Accuracy of a minus that of b (fractions), and the ends of its 95% interval.
 
-    Each example contributes +1, 0 or -1, so drawing n examples with replacement is one
-    draw of a multinomial of those three counts: exact, and independent of n.
+    It is the percentile interval of a bootstrap of 10,000 resamples, examples kept in
+    pairs. Each example contributes +1, 0 or -1, so drawing n examples with replacement
+    is one draw of a multinomial of those three counts: exact, and independent of n.
     """
     n = len(correct_a)
     only_a = np.mean(correct_a & ~correct_b)
     only_b = np.mean(correct_b & ~correct_a)
     # Clipped, since the first two may sum to 1 + 1e-16.
     fractions = [only_a, only_b, max(0.0, 1 - only_a - only_b)]
-    draws = np.random.default_rng(seed).multinomial(n, fractions, num_resamples)
-    tail = (1 - confidence) / 2
+    draws = np.random.default_rng(0).multinomial(n, fractions, 10_000)
+    tail = (1 - 0.95) / 2
     low, high = np.quantile((draws[:, 0] - draws[:, 1]) / n, [tail, 1 - tail])
-    return Difference(float(only_a - only_b), float(low), float(high))
+    return float(only_a - only_b), float(low), float(high)
 
 
 def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
