@@ -7,24 +7,22 @@ from vit_jax.analysis import report_figures
 
 
 @pytest.mark.parametrize(
-    "calibrated, words", [(False, "no temperature"), (True, "✓ better")]
+    "mistakes, val, words, num_panels",
+    [
+        (30, make_scored([0]), "no temperature", 3),
+        (30, make_scored(range(40), num_examples=120), "✓ better", 6),
+        (0, make_scored(range(40), num_examples=120), "✗ worse", 6),
+    ],
 )
-def test_the_reliability_diagram_says_whether_calibration_helps(calibrated, words):
-    scored = make_scored(range(30), num_examples=90)
-    val = make_scored(range(40), num_examples=120) if calibrated else make_scored([0])
+def test_the_reliability_diagram_says_whether_calibration_helps(
+    mistakes, val, words, num_panels
+):
+    scored = make_scored(range(mistakes), num_examples=90)
     calibration = all_scores(scored, val=val)["calibration"]
     figure = report_figures.draw_reliability(scored, calibration, "test")
     texts = [figure.get_suptitle(), *(axes.get_title() for axes in figure.axes)]
     assert any(words in text for text in texts)
-    assert len(figure.axes) == (6 if calibrated else 3)
-
-
-def test_a_temperature_that_does_not_help_is_marked():
-    scored = make_scored([], num_examples=90)
-    val = make_scored(range(40), num_examples=120)
-    calibration = all_scores(scored, val=val)["calibration"]
-    figure = report_figures.draw_reliability(scored, calibration, "test")
-    assert any("✗ worse" in axes.get_title() for axes in figure.axes)
+    assert len(figure.axes) == num_panels
 
 
 @pytest.mark.parametrize("wrong, groups", [([], 1), ([3], 2)])

@@ -47,7 +47,7 @@ def test_by_block_and_head():
 
 def test_mean_distances():
     distances = RNG.uniform(2, 10, size=(4, 3))
-    axes = attention.mean_distances(distances).axes[0]
+    axes = attention.mean_distances(distances, even=1.0).axes[0]
     dots = axes.collections[0].get_offsets()
     np.testing.assert_array_equal(dots[:, 0], np.repeat([1, 2, 3, 4], 3))
     np.testing.assert_allclose(dots[:, 1], distances.ravel())

@@ -1,4 +1,4 @@
-"""Scatter plots of classes, similarities of positions, and filters."""
+"""Scatter plots of classes, similarities of positions, filters, and feature maps."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_position_similarity(tmp_path):
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_patch_filters(channels):
     kernel = RNG.normal(size=(4, 4, channels, 5)).astype(np.float32)
-    figure = embedding.patch_filters(kernel, columns=3)
+    figure = embedding.patch_filters(kernel)
     assert len(figure.axes) == 5
     limit = np.abs(kernel[..., 2]).max()
     image = figure.axes[2].images[0]
@@ -58,3 +58,18 @@ def test_patch_filters(channels):
         low, high = image.get_clim()
         assert low == -high and high == pytest.approx(np.abs(expected).max())
     np.testing.assert_allclose(image.get_array(), expected, atol=1e-6)
+
+
+def test_feature_maps(tmp_path):
+    image = RNG.integers(256, size=(8, 8, 3), dtype=np.uint8)
+    maps = {"stem": RNG.random((8, 8, 16)), "stage 2": RNG.random((4, 4, 2))}
+    figure = embedding.feature_maps(image, maps)
+    picture, *rest = figure.axes
+    np.testing.assert_array_equal(picture.images[0].get_array(), image)
+    assert len(rest) == 8 + 2  # as many as there are, eight at most
+    np.testing.assert_array_equal(rest[1].images[0].get_array(), maps["stem"][..., 1])
+    np.testing.assert_array_equal(
+        rest[9].images[0].get_array(), maps["stage 2"][..., 1]
+    )
+    assert rest[8].get_title(loc="left") == "stage 2 (4 × 4 × 2)"
+    assert style.save(figure, tmp_path / "f.png").stat().st_size > 3_000

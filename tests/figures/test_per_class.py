@@ -49,30 +49,19 @@ def test_grouped_bars():
     assert len({bars[0].get_hatch() for bars in axes.containers}) == 2
 
 
-def test_precision_recall_f1_bars():
-    scores = np.random.default_rng(0).random((3, 3))
-    axes = per_class.precision_recall_f1_bars(*scores, NAMES).axes[0]
-    for container, label, values in zip(
-        axes.containers, ("precision", "recall", "F1"), scores, strict=True
-    ):
-        assert container.get_label() == label
-        np.testing.assert_allclose(
-            [bar.get_height() for bar in container], 100 * values
-        )
-
-
 def test_grouped_bars_have_error_bars():
-    scores = np.array([[0.9, 0.5, np.nan]] * 3)
+    scores = np.array([0.9, 0.5, np.nan])
     ends = np.array([[0.8, 0.95], [0.4, 0.6], [np.nan, np.nan]])
-    intervals = {"precision": ends, "recall": ends - 0.1, "f1": ends + 0.05}
-    axes = per_class.precision_recall_f1_bars(*scores, NAMES, intervals=intervals).axes[
-        0
-    ]
+    axes = per_class.grouped_bars(
+        dict.fromkeys(("precision", "recall", "F1"), scores),
+        NAMES,
+        title="Three scores",
+        intervals=[ends, ends - 0.1, ends + 0.05],
+    ).axes[0]
     errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
     drawn = [error.lines[2][0].get_segments() for error in errors]
     for segments, low in zip(drawn, (80, 70, 85), strict=True):
         assert segments[0][0, 1] == pytest.approx(low)
-    assert "95% intervals" in axes.figure.get_suptitle() + axes.get_title()
 
 
 def test_accuracies_have_error_bars():

@@ -68,13 +68,6 @@ def test_no_figure_touches_pyplot_or_jax(tmp_path):
     assert subprocess.run(command, check=False).returncode == 0
 
 
-def test_names_with_dollar_signs_are_no_formulas(tmp_path):
-    figure = style.new_figure(2, 1, "run $_$ one")
-    style.label_axes(figure.add_subplot(121), "price $^$ 5")
-    style.show_image(figure.add_subplot(122), np.zeros((2, 2, 3), np.uint8), "$_$.png")
-    style.save(figure, tmp_path / "figure.png")
-
-
 HOSTILE = (
     "a$b^{$",
     "$$",

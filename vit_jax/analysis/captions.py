@@ -49,7 +49,10 @@ CAPTIONS = {
 
 
 def caption(name: str) -> str:
-    """The caption of a figure; galleries of one confusion have one in common."""
+    """The caption of a report's figure; "" for figures that are not of a report.
+
+    Galleries of one confusion have one in common.
+    """
     if name.startswith("confusion_") and name not in CAPTIONS:
         return "All images of one confusion, or the most confident of them."
     return CAPTIONS.get(name, "")

@@ -2,15 +2,9 @@
 
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from vit_jax.analysis import compared
-from vit_jax.analysis.entries import (
-    Entry,
-    group_runs,
-    load_entry,
-    paired_tests,
-)
+from vit_jax.analysis.entries import Entry, group_runs, load_entry, paired_tests
 from vit_jax.analysis.tables import write_csv
 from vit_jax.errors import UserError
 from vit_jax.figures import style
@@ -76,9 +70,21 @@ def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:
     parts += [compared.load_note(entries)]
     parts += ["## Paired tests", compared.paired_table(tests), compared.TEST_NOTE]
     markdown = "\n\n".join(parts)
+    rows = [
+        {
+            "run": entry.name,
+            "model": entry.model,
+            "seed": entry.seed,
+            **entry.numbers,
+            "worst_class": entry.worst_class,
+            "train_accuracy_goal": entry.goal,
+            "selected_on": entry.selected_on,
+        }
+        for entry in entries
+    ]
     make_folder(out, "--out")
     write_file(out / "comparison.md", markdown + "\n")
-    write_csv(out / "comparison.csv", [_flat_row(entry) for entry in entries])
+    write_csv(out / "comparison.csv", rows)
     write_csv(out / "paired.csv", tests)
     for name, figure in (
         ("comparison", compared.draw_comparison(groups)),
@@ -87,15 +93,3 @@ def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:
     ):
         style.save(figure, out / f"{name}.png")
     return markdown
-
-
-def _flat_row(entry: Entry) -> dict[str, Any]:
-    return {
-        "run": entry.name,
-        "model": entry.model,
-        "seed": entry.seed,
-        **entry.numbers,
-        "worst_class": entry.worst_class,
-        "train_accuracy_goal": entry.goal,
-        "selected_on": entry.selected_on,
-    }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vit_jax.analysis import latency
+from vit_jax.analysis import evaluate, latency
 from vit_jax.analysis.entries import Entry, summarize_group
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.figures import compare as figures
@@ -77,7 +77,9 @@ def quality_table(groups: Sequence[Sequence[Entry]]) -> str:
     rows = []
     for group in groups:
         cells = {key: format_number(group, key) for key in QUALITY}
-        cells["worst_f1"] += f" ({_worst_classes(group)})"
+        # Of several seeds all that differ.
+        worst = ", ".join(dict.fromkeys(entry.worst_class for entry in group))
+        cells["worst_f1"] += f" ({worst})"
         seeds = ", ".join(str(entry.seed) for entry in group)
         selected = {_SELECTED_ON.get(e.selected_on, e.selected_on) for e in group}
         first = [group_name(group), group[0].model, seeds, ", ".join(sorted(selected))]
@@ -91,20 +93,12 @@ def cost_table(groups: Sequence[Sequence[Entry]]) -> str:
     for group in groups:
         cells = {key: format_number(group, key) for key in COST}
         if len(group) == 1:
-            cells |= _with_quartiles(cells, group[0].latency)
+            for key, size in (("inference_ms", 1), ("inference_ms_batch_128", 128)):
+                timed = group[0].latency[f"batch_{size}"]
+                low, high = timed["lower_quartile"], timed["upper_quartile"]
+                cells[key] += f" ({low:.3g} to {high:.3g})"
         rows.append([group_name(group), *cells.values()])
     return markdown_table(head, rows)
-
-
-def _with_quartiles(
-    cells: Mapping[str, str], measured: Mapping[str, Any]
-) -> dict[str, str]:
-    keys = {"inference_ms": "batch_1", "inference_ms_batch_128": "batch_128"}
-    both = {}
-    for key, size in keys.items():
-        low, high = (measured[size][f"{end}_quartile"] for end in ("lower", "upper"))
-        both[key] = f"{cells[key]} ({low:.3g} to {high:.3g})"
-    return both
 
 
 def load_note(entries: Sequence[Entry]) -> str:
@@ -113,16 +107,10 @@ def load_note(entries: Sequence[Entry]) -> str:
     return "\n".join(lines)
 
 
-def _worst_classes(group: Sequence[Entry]) -> str:
-    """The class with the lowest F1 score; of several seeds all that differ."""
-    return ", ".join(dict.fromkeys(entry.worst_class for entry in group))
-
-
 def format_number(group: Sequence[Entry], key: str) -> str:
     """A number of a group of runs, as mean ± standard deviation over its seeds."""
     _, factor, form = COLUMNS[key]
-    number = summarize_group(group)[key]
-    mean, std = (factor * value for value in number)
+    mean, std = (factor * value for value in summarize_group(group)[key])
     never = sum(entry.numbers[key] == math.inf for entry in group)
     if never:
         some = f" in {never} of {len(group)}" if never < len(group) else ""
@@ -209,7 +197,7 @@ def draw_curves(entries: Sequence[Entry]) -> Figure:
     """Loss and accuracy of each run by epoch, in training and on validation."""
     curves = {}
     for key in ("loss", "accuracy"):
-        means = {entry.name: entry.train_epochs(key) for entry in entries}
+        means = {e.name: evaluate.train_epochs(e.records, key) for e in entries}
         curves[key] = {
             "train, as logged": {
                 name: (mean.epochs, mean.values) for name, mean in means.items()

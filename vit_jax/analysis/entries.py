@@ -14,7 +14,6 @@ from vit_jax.analysis.scored import Scored, Scorer
 from vit_jax.config import flatten
 from vit_jax.errors import UserError
 from vit_jax.metrics import classification, paired
-from vit_jax.metrics.epochs import EpochMeans
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.load import load_classifier, stored_scores
 from vit_jax.training import scoring
@@ -59,10 +58,6 @@ class Entry:
         """Whether the run classifies each test image correctly."""
         predicted = classification.predicted_classes(self.scored.logits)
         return predicted == self.scored.dataset.labels
-
-    def train_epochs(self, key: str) -> EpochMeans:
-        """`evaluate.train_epochs` of this run."""
-        return evaluate.train_epochs(self.records, key)
 
 
 def load_entry(
@@ -202,15 +197,17 @@ def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
                 f"{first.name} and {other.name} have different test splits, but runs "
                 "are compared image by image; give runs of one dataset."
             )
-        difference = paired.bootstrap_difference(other.correct, first.correct)
+        difference, low, high = paired.bootstrap_difference(
+            other.correct, first.correct
+        )
         mcnemar = paired.mcnemar(other.correct, first.correct)
         rows.append(
             {
                 "run": other.name,
                 "against": first.name,
-                "difference": difference.estimate,
-                "low": difference.low,
-                "high": difference.high,
+                "difference": difference,
+                "low": low,
+                "high": high,
                 "only_run": mcnemar.only_a,
                 "only_against": mcnemar.only_b,
                 "p_value": mcnemar.p_value,

@@ -14,7 +14,6 @@ from vit_jax.analysis.run_data import MAX_IMAGES, read_split
 from vit_jax.errors import UserError
 from vit_jax.figures import attention as attention_figures
 from vit_jax.figures import embedding, style
-from vit_jax.figures import feature_maps as feature_map_figures
 from vit_jax.interpret import (
     attention,
     faithfulness,
@@ -128,7 +127,7 @@ def explain_resnet(
     }
     features = gradcam.feature_maps(run, images[:1])
     early = {name: maps[0] for name, maps in list(features.items())[:3]}
-    return maps, {"feature_maps": feature_map_figures.feature_maps(images[0], early)}
+    return maps, {"feature_maps": embedding.feature_maps(images[0], early)}
 
 
 def explain_images(

@@ -42,17 +42,46 @@ def write_page(
 ) -> pathlib.Path:
     """Writes the CSV files, figures/*.png and report.html; returns the page's path.
 
-    `tables` are further CSV files by name, each with its head as the first row; for the
-    others see `render_html`.
+    The page needs no other file.
+
+    Args:
+      folder: to write to.
+      title: what the page is about.
+      summary: its result, as a sentence.
+      scores: of `scoring.describe_scores`, and whatever else is to be shown.
+      config: nested settings.
+      environment: of environment.json.
+      figures: by the names of their files.
+      tables: further CSV files by name, each with its head as the first row.
     """
     make_folder(folder, "--workdir")
-    _write_csv(folder, {**_score_tables(scores), **tables})
+    for name, rows in {**_score_tables(scores), **tables}.items():
+        write_rows(folder / f"{name}.csv", rows)
     pictures = [
         _render_picture(name, figures[name], folder / "figures" / f"{name}.png")
         for name in in_order(list(figures))
     ]
+    versions = {
+        name: environment[name]
+        for name in ("vit_jax", "python", "jax", "flax", "device", "started")
+        if name in environment
+    }
+    groups = {"run": {k: v for k, v in config.items() if not hasattr(v, "items")}}
+    groups |= {k: v for k, v in config.items() if hasattr(v, "items")}
+    text = _TEMPLATES.get_template("page.html").render(
+        title=title,
+        summary=summary,
+        date=time.strftime("%d %B %Y, %H:%M UTC", time.gmtime()),
+        versions=versions,
+        quantities=quantities.describe(scores),
+        classes=quantities.describe_classes(scores),
+        pictures=pictures,
+        groups={
+            name: [(key, json.dumps(value)) for key, value in group.items()]
+            for name, group in groups.items()
+        },
+    )
     page = folder / "report.html"
-    text = render_html(title, summary, scores, config, environment, pictures)
     write_file(page, text)
     return page
 
@@ -72,17 +101,14 @@ def _render_picture(name: str, figure: Figure, path: pathlib.Path) -> dict[str, 
     }
 
 
-def _write_csv(folder: pathlib.Path, tables: Mapping[str, Rows]) -> None:
-    """NAME.csv for each table; None becomes empty."""
-    for name, rows in tables.items():
-        write_rows(folder / f"{name}.csv", rows)
-
-
 def _score_tables(scores: Mapping[str, Any]) -> dict[str, Rows]:
     names = list(scores["per_class"])
     columns = list(scores["per_class"][names[0]])
+    # ("calibration.before.ece", 0.1) and so on: all but the lists and classes.
+    values = flatten({k: v for k, v in scores.items() if k != "per_class"})
+    numbers = [(key, value) for key, value in values if not isinstance(value, list)]
     return {
-        "summary": [("quantity", "value"), *_single_numbers(scores)],
+        "summary": [("quantity", "value"), *numbers],
         "per_class": [
             ("class", *columns),
             *((name, *scores["per_class"][name].values()) for name in names),
@@ -142,52 +168,6 @@ def _reliability_rows(scored: Scored) -> list[Sequence[Any]]:
     )
     rows = zip(*(column.tolist() for column in columns), *means, strict=True)
     return [("above", "up_to", "images", "mean_confidence", "accuracy"), *rows]
-
-
-def _single_numbers(scores: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """("calibration.before.ece", 0.1) and so on: all but the lists and classes."""
-    values = flatten({k: v for k, v in scores.items() if k != "per_class"})
-    return [(key, value) for key, value in values if not isinstance(value, list)]
-
-
-def render_html(
-    title: str,
-    summary: str,
-    scores: Mapping[str, Any],
-    config: Mapping[str, Any],
-    environment: Mapping[str, Any],
-    pictures: Sequence[Mapping[str, Any]],
-) -> str:
-    """One page that needs no other file: a summary, numbers, figures, settings.
-
-    Args:
-      title: what the page is about.
-      summary: its result, as a sentence.
-      scores: of `scoring.describe_scores`, and whatever else is to be shown.
-      config: nested settings.
-      environment: of environment.json.
-      pictures: "title", "caption", "width" in pixels and "source" of each figure.
-    """
-    versions = {
-        name: environment[name]
-        for name in ("vit_jax", "python", "jax", "flax", "device", "started")
-        if name in environment
-    }
-    groups = {"run": {k: v for k, v in config.items() if not hasattr(v, "items")}}
-    groups |= {k: v for k, v in config.items() if hasattr(v, "items")}
-    return _TEMPLATES.get_template("page.html").render(
-        title=title,
-        summary=summary,
-        date=time.strftime("%d %B %Y, %H:%M UTC", time.gmtime()),
-        versions=versions,
-        quantities=quantities.describe(scores),
-        classes=quantities.describe_classes(scores),
-        pictures=pictures,
-        groups={
-            name: [(key, json.dumps(value)) for key, value in group.items()]
-            for name, group in groups.items()
-        },
-    )
 
 
 _TEMPLATES = jinja2.Environment(

@@ -96,13 +96,6 @@ def _to_text(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def describe_heat_map(run: Run) -> str:
-    """What the heat maps of a run's predictions show; "" if it has none."""
-    if isinstance(run.model, ViT):
-        return "attention, last block"
-    return "Grad-CAM" if isinstance(run.model, ResNet) else ""
-
-
 def predict_files(
     run: Run,
     files: Sequence[pathlib.Path],
@@ -121,8 +114,12 @@ def predict_files(
       images: as the model takes them.
       figures: folder for a figure of each; None: no figures.
     """
-    heat_map_name = describe_heat_map(run)
-    if figures is not None and not heat_map_name:
+    heat_map_name = ""
+    if isinstance(run.model, ViT):
+        heat_map_name = "attention, last block"
+    elif isinstance(run.model, ResNet):
+        heat_map_name = "Grad-CAM"
+    elif figures is not None:
         model = type(run.model).__name__
         print(
             f"note: figures have no heat map, because {model} is neither a ViT nor a "

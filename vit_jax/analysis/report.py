@@ -8,25 +8,12 @@ import numpy as np
 
 from vit_jax import data
 from vit_jax.analysis import page, report_figures
+from vit_jax.analysis.captions import caption
 from vit_jax.analysis.scored import Scored
 from vit_jax.metrics import classification
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
 from vit_jax.training import curves as training_curves
-
-_OPTIONAL_FIGURES = {
-    "roc",
-    "top_confusions",
-    "misclassified",
-    "confident_mistakes",
-    "disagreements_with_people",
-}
-
-
-def is_optional(name: str) -> bool:
-    """Whether a figure is not drawn for every model, or not in every report."""
-    is_gallery = name.startswith("confusion_") and name != "confusion_matrix"
-    return is_gallery or name in _OPTIONAL_FIGURES
 
 
 def report_folder(folder: RunFolder, step: int, split: str) -> pathlib.Path:
@@ -74,7 +61,7 @@ def write_report(
     folder = report_folder(run_folder, run.step, split)
     for path in (folder / "figures").glob("*.png"):
         # Figures of an earlier report that this one does not replace.
-        if is_optional(path.stem) and path.stem not in figures:
+        if caption(path.stem) and path.stem not in figures:
             path.unlink()
     results = run_folder.read_results()
     path = page.write_page(

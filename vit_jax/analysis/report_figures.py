@@ -48,8 +48,16 @@ def draw_figures(
             intervals=intervals["recall"],
             title=f"Accuracy by class, 95% intervals ({name})",
         ),
-        "precision_recall_f1": per_class.precision_recall_f1_bars(
-            quality.precision, quality.recall, quality.f1, names, intervals=intervals
+        "precision_recall_f1": per_class.grouped_bars(
+            {
+                "precision": quality.precision,
+                "recall": quality.recall,
+                "F1": quality.f1,
+            },
+            names,
+            intervals=list(intervals.values()),
+            title="Precision, recall and F1 by class, 95% intervals",
+            unit="score (%)",
         ),
         "confidence_by_class": per_class.grouped_bars(
             # A model without a mistake has no wrong answers to draw.

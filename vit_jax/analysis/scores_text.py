@@ -7,12 +7,6 @@ from vit_jax.analysis import latency
 from vit_jax.metrics import classification
 
 
-def is_imbalanced(scores: Mapping[str, Any]) -> bool:
-    """Whether the largest class has half as many images again as the smallest one."""
-    support = [one["support"] for one in scores["per_class"].values()]
-    return max(support) > 1.5 * min(support)
-
-
 def to_text(scores: Mapping[str, Any], split: str) -> str:
     """Scores of a split, as results.json holds them, in lines for a terminal."""
 
@@ -34,7 +28,8 @@ def to_text(scores: Mapping[str, Any], split: str) -> str:
         f"  {name:<{width}}  {percent(one['accuracy']):>9} of {one['support']:,}"
         for name, one in scores["per_class"].items()
     ]
-    if is_imbalanced(scores):
+    support = [one["support"] for one in scores["per_class"].values()]
+    if max(support) > 1.5 * min(support):
         majority = scores["majority_class"]
         lines.append(
             f"balanced accuracy {percent(scores['balanced_accuracy'])}; always "

@@ -96,13 +96,11 @@ def by_block_and_head(
 
 
 def mean_distances(
-    distances: Float[np.ndarray, "blocks heads"],
-    *,
-    even: float | None = None,
+    distances: Float[np.ndarray, "blocks heads"], *, even: float
 ) -> Figure:
     """One dot for each head, in pixels, and the mean of each block as a line.
 
-    `even`, if given, is the distance of attention to all patches alike.
+    `even` is the distance of attention to all patches alike.
     """
     blocks, heads = distances.shape
     figure = style.new_figure(6.0, 3.8, "Mean attention distance")
@@ -113,10 +111,9 @@ def mean_distances(
         np.repeat(places, heads), distances.ravel(), s=28, color=style.SKY, label="head"
     )
     axes.plot(places, distances.mean(axis=1), color=style.BLUE, label="mean of block")
-    if even is not None:
-        axes.axhline(even, ls="--", lw=1, color="0.4", label="even attention")
+    axes.axhline(even, ls="--", lw=1, color="0.4", label="even attention")
     axes.set_xticks(places)
-    axes.set_ylim(0, 1.08 * max(distances.max(), even or 0))
+    axes.set_ylim(0, 1.08 * max(distances.max(), even))
     axes.legend(fontsize=9, frameon=False)
     return figure
 
@@ -158,13 +155,6 @@ def deletion_insertion(
         axes.set_xlim(0, 100)
     highest = max(np.nanmax(m) for c in (deletion, insertion) for m, _ in c.values())
     panels[0].set_ylim(0, min(101, 120 * highest))
-    panels[1].legend(
-        title="band: ± standard error",
-        title_fontsize=9,
-        fontsize=9,
-        frameon=False,
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-    )
+    style.legend_beside(panels[1], title="band: ± standard error", title_fontsize=9)
     panels[0].set_ylabel("probability of the class (%)", fontsize=10)
     return figure

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vit_jax.figures import style
@@ -27,12 +26,14 @@ def training_curves(
     rows = ((loss, "loss (nats)", 1), (accuracy, "accuracy (%)", 100))
     for axes_row, (splits, unit, factor) in zip(grid, rows, strict=True):
         for axes, (split, curves) in zip(axes_row, splits.items(), strict=True):
-            _draw_curves(axes, curves, factor)
+            looks = zip(curves.items(), style.colors(len(curves)), strict=True)
+            for index, ((name, (x, y)), color) in enumerate(looks):
+                dashes = style.LINE_STYLES[index % 4]
+                look = {"color": color, "label": name}
+                style.draw_measured(axes, x, factor * y, dashes, **look)
             style.label_axes(axes, split, "epoch")
         axes_row[0].set_ylabel(unit, fontsize=10)
-    grid[0, -1].legend(
-        loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=9, frameon=False
-    )
+    style.legend_beside(grid[0, -1])
     return figure
 
 
@@ -119,20 +120,3 @@ def accuracy_chart(
         for row, text in enumerate(texts):
             table.text(column, row, text, ha="center", va="center", fontsize=9)
     return figure
-
-
-def _draw_curves(axes: Axes, curves: Curves, factor: float) -> None:
-    for index, ((name, (x, y)), color) in enumerate(
-        zip(curves.items(), style.colors(len(curves)), strict=True)
-    ):
-        known = np.isfinite(y)
-        axes.plot(
-            x[known],
-            factor * y[known],
-            style.LINE_STYLES[index % 4],
-            color=color,
-            # A line through a single point would be invisible.
-            marker="o" if known.sum() == 1 else None,
-            linewidth=1.6,
-            label=name,
-        )

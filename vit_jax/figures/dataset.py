@@ -29,9 +29,7 @@ def class_counts(
             label=f"{split} ({numbers.sum():,})",
         )
     style.label_classes(axes.xaxis, class_names, rotation=45)
-    axes.legend(
-        loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4, fontsize=9, frameon=False
-    )
+    style.legend_above(axes, 4)
     return figure
 
 

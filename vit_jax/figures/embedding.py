@@ -1,9 +1,9 @@
-"""What a model has learned about examples, positions and patches."""
+"""What a model has learned about examples, positions, patches and features."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from matplotlib.figure import Figure
 
 from vit_jax.figures import style
@@ -39,13 +39,7 @@ def class_scatter(
         style.hide_ticks(axes)
         axes.set_title(name, fontsize=11)
     if len(class_names) <= 20:
-        panels[-1].legend(
-            loc="center left",
-            bbox_to_anchor=(1.0, 0.5),
-            markerscale=1.8,
-            fontsize=9,
-            frameon=False,
-        )
+        style.legend_beside(panels[-1], markerscale=1.8)
     return figure
 
 
@@ -76,14 +70,13 @@ def patch_filters(
     kernel: Float[np.ndarray, "h w c filters"],
     *,
     title: str = "Patch embedding filters",
-    columns: int = 16,
 ) -> Figure:
     """The filters of a patch or stem convolution, each scaled to its own range.
 
     Three input channels are shown as colours, where 0 is mid-grey; of any other number
     the mean is shown, on a diverging scale.
     """
-    columns = min(columns, kernel.shape[-1])
+    columns = min(16, kernel.shape[-1])
     rows = -(-kernel.shape[-1] // columns)
     figure = style.new_figure(0.3 + 0.52 * columns, 0.9 + 0.52 * rows, title)
     for index in range(kernel.shape[-1]):
@@ -99,4 +92,33 @@ def patch_filters(
         style.hide_ticks(axes)
     note = "mid-grey is 0" if kernel.shape[2] == 3 else "white is 0"
     figure.supxlabel(f"in order; each scaled to its own range, {note}", fontsize=9)
+    return figure
+
+
+def feature_maps(
+    image: UInt8[np.ndarray, "h w c"],
+    maps: Mapping[str, Float[np.ndarray, "_ _ _"]],
+) -> Figure:
+    """The image, and a row of the first eight channels of each layer, by name.
+
+    Args:
+      image: the input.
+      maps: [height, width, channels] of each layer; each has its own colour range.
+    """
+    num_channels = 8
+    figure = style.new_figure(
+        2.0 + 0.9 * num_channels, 0.5 + 1.1 * len(maps), "Feature maps"
+    )
+    grid = figure.add_gridspec(
+        len(maps), num_channels + 1, width_ratios=[1.6] + [1] * num_channels
+    )
+    style.show_image(figure.add_subplot(grid[:, 0]), image, "image")
+    for row, (name, values) in enumerate(maps.items()):
+        for channel in range(min(num_channels, values.shape[2])):
+            axes = figure.add_subplot(grid[row, channel + 1])
+            axes.imshow(values[..., channel], cmap="viridis")
+            style.hide_ticks(axes)
+            if channel == 0:
+                size = " × ".join(map(str, values.shape))
+                axes.set_title(f"{name} ({size})", fontsize=9, loc="left", pad=3)
     return figure

@@ -113,17 +113,8 @@ def _draw_panel(
     ):
         if key not in measured:
             continue
-        known = np.isfinite(measured[key])
-        axes.plot(
-            epochs[known],
-            panel.scale * measured[key][known],
-            dashes,
-            color=color,
-            label=label,
-            # A line through a single point would be invisible.
-            marker="o" if known.sum() == 1 else None,
-            linewidth=1.6,
-        )
+        values = panel.scale * measured[key]
+        style.draw_measured(axes, epochs, values, dashes, color=color, label=label)
     if panel.log_scale and len(axes.lines) > 1:
         axes.set_yscale("log", nonpositive="mask")
         # The default writes powers as formulas, which `new_figure` shows as typed.

@@ -141,8 +141,8 @@ def augmentations(
     originals: UInt8[np.ndarray, "n h w c"],
     augmented: UInt8[np.ndarray, "n variants h w c"],
     *,
-    names: Sequence[str] | None = None,
-    captions: Sequence[Sequence[str]] | None = None,
+    names: Sequence[str],
+    captions: Sequence[Sequence[str]],
     title: str = "Augmentation",
 ) -> Figure:
     """One row for each image: the original, then what training sees of it.
@@ -155,12 +155,11 @@ def augmentations(
       title: of the figure.
     """
     columns = 1 + augmented.shape[1]
-    names = names or ["original"] + [""] * (len(originals) - 1)
 
     def draw(axes: Axes, index: int) -> None:
         row, column = divmod(index, columns)
         if column:
-            caption = captions[row][column - 1] if captions else ""
+            caption = captions[row][column - 1]
             style.show_image(axes, augmented[row, column - 1], caption, fontsize=6)
         else:
             style.show_image(axes, originals[row], names[row], fontsize=8)
@@ -169,11 +168,7 @@ def augmentations(
     return _grid(len(originals) * columns, columns, draw, title, cell=(1.05, 1.12))
 
 
-def reconstructions(
-    images: UInt8[np.ndarray, "n 3 h w c"],
-    *,
-    title: str = "Reconstructions of hidden patches",
-) -> Figure:
+def reconstructions(images: UInt8[np.ndarray, "n 3 h w c"]) -> Figure:
     """One row for each image: as it is, what the model saw, and what it predicted."""
     captions = ("image", "visible patches", "reconstruction")
 
@@ -181,6 +176,7 @@ def reconstructions(
         row, column = divmod(index, 3)
         style.show_image(axes, images[row, column], "" if row else captions[column])
 
+    title = "Reconstructions of hidden patches"
     return _grid(3 * len(images), 3, draw, title, cell=(1.15, 1.1))
 
 

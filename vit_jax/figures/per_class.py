@@ -63,30 +63,8 @@ def accuracy_bars(
         Patch(facecolor=color, hatch=hatch, edgecolor="white", label=name)
         for _, color, hatch, name in BANDS
     ]
-    _legend_above(axes, handles=legend)
+    style.legend_above(axes, 3, handles=legend)
     return figure
-
-
-def precision_recall_f1_bars(
-    precision: Float[np.ndarray, " k"],
-    recall: Float[np.ndarray, " k"],
-    f1: Float[np.ndarray, " k"],
-    class_names: Sequence[str],
-    *,
-    intervals: Mapping[str, Float[np.ndarray, "k 2"]] | None = None,
-) -> Figure:
-    """Three bars for each class; none for NaN.
-
-    `intervals` has the ends of the 95% intervals of "precision", "recall" and "f1".
-    """
-    title = "Precision, recall and F1 by class"
-    return grouped_bars(
-        {"precision": precision, "recall": recall, "F1": f1},
-        class_names,
-        intervals=list(intervals.values()) if intervals else None,
-        title=title + ", 95% intervals" if intervals else title,
-        unit="score (%)",
-    )
 
 
 def grouped_bars(
@@ -121,7 +99,7 @@ def grouped_bars(
             )
         elif len(class_names) <= 10 and len(groups) == 2:
             axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
-    _legend_above(axes)
+    style.legend_above(axes, 3)
     return figure
 
 
@@ -136,15 +114,3 @@ def _bar_axes(class_names: Sequence[str], title: str, unit: str) -> tuple[Figure
     axes.set_ylim(0, 105)
     axes.set_yticks(range(0, 101, 20))
     return figure, axes
-
-
-def _legend_above(axes: Axes, **options) -> None:
-    """A legend in one row above the axes, since the bars leave no room inside."""
-    axes.legend(
-        loc="lower center",
-        bbox_to_anchor=(0.5, 1.0),
-        ncols=3,
-        fontsize=9,
-        frameon=False,
-        **options,
-    )

@@ -57,11 +57,5 @@ def roc_curves(
     magnified.set_xlim(0.02, 100)
     magnified.xaxis.set_major_formatter("{x:g}")
     magnified.set_ylabel("")
-    magnified.legend(
-        title="class (AUC)",
-        loc="center left",
-        bbox_to_anchor=(1.0, 0.5),
-        fontsize=9,
-        frameon=False,
-    )
+    style.legend_beside(magnified, title="class (AUC)")
     return figure

@@ -99,6 +99,27 @@ def label_classes(axis, class_names: Sequence[str], rotation: float = 0) -> None
     )
 
 
+def legend_beside(axes: Axes, **options) -> None:
+    """A legend to the right of the axes."""
+    place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+    axes.legend(**place, fontsize=9, frameon=False, **options)
+
+
+def legend_above(axes: Axes, num_columns: int, **options) -> None:
+    """A legend above the axes, for bars that leave no room inside."""
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    axes.legend(**place, ncols=num_columns, fontsize=9, frameon=False, **options)
+
+
+def draw_measured(
+    axes: Axes, x: np.ndarray, y: np.ndarray, dashes: str, **look
+) -> None:
+    """A line through the values that are finite; a dot if there is only one."""
+    known = np.isfinite(y)
+    marker = "o" if known.sum() == 1 else None
+    axes.plot(x[known], y[known], dashes, marker=marker, linewidth=1.6, **look)
+
+
 def show_image(axes: Axes, image: UInt8[np.ndarray, "h w c"], title: str = "", **text):
     """Draws an RGB or grey image without ticks; `text` styles the title."""
     grey = image.shape[2] == 1
