@@ -41,32 +41,13 @@ def find_images(paths: Iterable[str]) -> list[pathlib.Path]:
     return found
 
 
-def fit_image(
-    path: pathlib.Path, image_shape: tuple[int, int, int]
-) -> tuple[UInt8[np.ndarray, "height width channels"], str]:
-    """An image file in a model's size and channels, and the mode it was stored in.
-
-    It is resized and cropped, as training images are, so that nothing is distorted.
-
-    Raises:
-      UnreadableImageError: no image, or a damaged one.
-      UserError: more pixels than are accepted.
-    """
-    height, width, channels = image_shape
-    rgb, mode = read_image(path)
-    image = fit(Image.fromarray(rgb), height, width)
-    return np.asarray(image if channels == 3 else image.convert("L")).reshape(
-        image_shape
-    ), mode
-
-
 def read_photo(
     path: pathlib.Path, image_shape: tuple[int, int, int]
 ) -> UInt8[np.ndarray, "rows columns 3"]:
     """The part of an image file that a model sees, for a figure: upright, in colour.
 
     It has its own size, or 1200 pixels on the longer side if that is less. A heat map
-    of `fit_image`'s result covers all of it.
+    of what `read_images` makes of the file covers all of it.
 
     Raises:
       UnreadableImageError, UserError: see `read_image`.
@@ -82,20 +63,24 @@ def read_photo(
 def read_images(
     files: Sequence[pathlib.Path], image_shape: tuple[int, int, int]
 ) -> tuple[list[pathlib.Path], UInt8[np.ndarray, "n height width channels"]]:
-    """(files, images) of the files that can be read.
+    """(files, images) of the files that can be read, in a model's size and channels.
 
-    The others are named on standard error, as are files whose channels are converted.
+    They are resized and cropped, as training images are, so that nothing is distorted.
+    Files that cannot be read are named on standard error, as are files whose channels
+    are converted.
     """
-    wanted = {1: "L", 3: "RGB"}[image_shape[2]]
+    height, width, channels = image_shape
+    wanted = {1: "L", 3: "RGB"}[channels]
     read, images = [], []
     for file in files:
         try:
-            image, mode = fit_image(file, image_shape)
+            rgb, mode = read_image(file)
         except (UnreadableImageError, UserError) as error:
             print(f"skipped: {error}", file=sys.stderr)
             continue
         if mode != wanted:
             print(f"note: {file} is {mode}, converted to {wanted}", file=sys.stderr)
         read.append(file)
-        images.append(image)
+        image = fit(Image.fromarray(rgb), height, width)
+        images.append(np.asarray(image.convert(wanted)))
     return read, np.array(images, np.uint8).reshape(-1, *image_shape)
