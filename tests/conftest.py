@@ -112,11 +112,15 @@ def tiny_config():
 
 @pytest.fixture(scope="session")
 def tiny_run(tiny_config, tmp_path_factory):
-    """(folder, results) of a finished run of 6 steps; not to be changed."""
+    """(folder, results) of a finished run of 6 steps; not to be changed.
+
+    It has a second test split, of 5 images of each class.
+    """
     from vit_jax.training.train import train_and_evaluate
 
     workdir = tmp_path_factory.mktemp("runs") / "tiny"
-    return workdir, train_and_evaluate(tiny_config(), workdir)
+    config = tiny_config(data__subset_test_per_class=5)
+    return workdir, train_and_evaluate(config, workdir)
 
 
 @pytest.fixture

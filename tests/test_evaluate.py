@@ -32,7 +32,7 @@ def test_the_evaluate_command(copied_run, tiny_run, capsys):
     evaluate.main([f"--workdir={copied_run}", "--checkpoint=3", "--split=train"])
     results = folder.read("results")
     place = results if results["best_step"] == 3 else results["other_checkpoints"]["3"]
-    assert place["train"]["num_examples"] == 1338
+    assert place["train"]["num_examples"] == 1288
     assert results["test"] == tiny_run[1]["test"]
 
 

@@ -25,7 +25,7 @@ def test_the_command_draws_and_prints(tiny_run, tmp_path, capsys):
     printed = capsys.readouterr().out
     summary = json.loads((out / "summary.json").read_text())
     assert summary["image_shape"] == [8, 8, 1]
-    assert sum(summary["class_counts"]["train"]) == 1338
+    assert sum(summary["class_counts"]["train"]) == 1288
     np.testing.assert_allclose(summary["config_mean"], summary["train_mean"], rtol=1e-6)
     spaces = {"raw pixels", "features"}
     planes = {f"t-SNE plane of {name}" for name in spaces}
@@ -35,7 +35,7 @@ def test_the_command_draws_and_prints(tiny_run, tmp_path, capsys):
     assert "distance in features" in printed
     assert (
         "distance in t-SNE plane of raw pixels" in printed
-        and "train: 1,338 images" in printed
+        and "train: 1,288 images" in printed
     )
     names = {path.stem for path in out.glob("*.png")}
     assert names >= {

@@ -1,20 +1,16 @@
 """One trained run and its report, which the tests of several modules read."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 
 @pytest.fixture(scope="session")
-def trained(tiny_config, tmp_path_factory):
-    """(folder, results) of a finished run with a second test split.
-
-    Tests may add reports of other splits to it.
-    """
-    from vit_jax.training.train import train_and_evaluate
-
+def trained(tiny_run, tmp_path_factory):
+    """(folder, results) of a finished run, to which tests may add reports."""
     workdir = tmp_path_factory.mktemp("reported") / "tiny"
-    config = tiny_config(data__subset_test_per_class=5)
-    return workdir, train_and_evaluate(config, workdir)
+    return shutil.copytree(tiny_run[0], workdir), tiny_run[1]
 
 
 @pytest.fixture(scope="session")

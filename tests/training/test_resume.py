@@ -108,8 +108,8 @@ def test_resume_with_a_teacher_is_exact_and_refuses_another_one(
 def test_a_finished_run_is_not_trained_again(tiny_run, tiny_config):
     workdir, results = tiny_run
     before = newest(workdir)
-    again = train_and_evaluate(tiny_config(), workdir)
-    assert again == results
+    config = tiny_config(data__subset_test_per_class=5)
+    assert train_and_evaluate(config, workdir) == results
     assert not differing(before, newest(workdir))
 
 
@@ -133,10 +133,11 @@ def test_a_run_from_before_a_setting_existed_goes_on(tiny_config, tiny_run, copi
     del stored["model"]["attention_implementation"], stored["shard_params"]
     del stored["content_sha256"]  # as after an edit by hand
     (copied_run / "config.json").write_text(json.dumps(stored))
-    assert train_and_evaluate(tiny_config(), copied_run) == tiny_run[1]
-    other = tiny_config(model__attention_implementation="xla")
+    config = tiny_config(data__subset_test_per_class=5)
+    assert train_and_evaluate(config, copied_run) == tiny_run[1]
+    config.model.attention_implementation = "xla"
     with pytest.raises(UserError, match="attention_implementation: 'plain' -> 'xla'"):
-        train_and_evaluate(other, copied_run)
+        train_and_evaluate(config, copied_run)
 
 
 @pytest.mark.slow
