@@ -125,9 +125,8 @@ RECIPES = {
 # One of each kind of step; the others differ by the values of their settings.
 STEPPED = [
     "vit_cifar.py", "vit_cifar_fast.py", "vit_mae.py", "vit_laptop.py",
-    "resnet_cifar.py", "vit_192x9.py", "vit_192x9.py:resnet18", "vit_128x6.py",
-    "vit_128x6.py:sinusoidal", "vit_192x12.py", "vit_s8_finetune.py",
-    "vit_small_data.py", "vit_256x6.py", "vit_256x6.py:baseline",
+    "resnet_cifar.py", "vit_192x9.py", "vit_128x6.py", "vit_128x6.py:sinusoidal",
+    "vit_192x12.py", "vit_s8_finetune.py", "vit_small_data.py", "vit_256x6.py",
 ]  # fmt: skip
 
 
