@@ -1,5 +1,6 @@
 """Image files of many kinds as arrays."""
 
+import io
 import subprocess
 import sys
 
@@ -11,8 +12,8 @@ from tests.data.png_files import png_header
 from vit_jax.data.image_files import (
     MAX_PIXELS,
     UnreadableImageError,
+    decode_image,
     read_image,
-    resize_image,
 )
 
 
@@ -34,10 +35,13 @@ def test_transparent_parts_become_white(tmp_path):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_resize_image_equals_pillow(channels):
+def test_decoded_images_are_resized_as_pillow_does(channels):
     shape = (13, 9, channels)
     image = np.random.RandomState(0).randint(0, 256, shape, np.uint8)
-    resized = resize_image(image, 5)
+    file = io.BytesIO()
+    Image.fromarray(image.squeeze()).save(file, "PNG")
+    np.testing.assert_array_equal(decode_image(file.getvalue(), channels), image)
+    resized = decode_image(file.getvalue(), channels, 5)
     assert resized.shape == (5, 5, channels)
     for channel in range(channels):
         # The middle 9 of 13 rows.

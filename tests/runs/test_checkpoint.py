@@ -493,7 +493,10 @@ def kill_repeatedly(folder: str) -> None:
         os.close(writer)
         with open(reader) as lines:
             assert lines.readline() == "0\n"  # it has resumed
-            time.sleep(delays.uniform(0, 0.8))
+            # Some whole saves and a part of one, however long this machine takes.
+            whole, start = delays.randint(1, 3), time.monotonic()
+            committed = [int(lines.readline()) for _ in range(whole)][-1]
+            time.sleep(delays.uniform(0, 2) * (time.monotonic() - start) / whole)
             os.kill(child, signal.SIGKILL)
             committed = max([committed, *map(int, lines)])
         assert os.waitpid(child, 0)[1] == signal.SIGKILL

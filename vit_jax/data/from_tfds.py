@@ -4,6 +4,7 @@ A dataset that is prepared as array_record is read without TensorFlow. Preparing
 needs the extra `tfds`; CIFAR can be prepared offline from its official files.
 """
 
+import itertools
 import pathlib
 import re
 import tempfile
@@ -18,12 +19,14 @@ from vit_jax.data.cifar_layouts import OFFICIAL
 from vit_jax.data.dataset import Dataset, with_test
 from vit_jax.data.download import OFFLINE, check_hosts, requests_time_out
 from vit_jax.data.from_cifar_files import find_archive, read_records
-from vit_jax.data.image_files import resize_image
+from vit_jax.data.image_files import decode_image
 from vit_jax.errors import UserError, did_you_mean, show
 from vit_jax.files import user_path
 
 # The splits that are read: their names in TFDS and in this package.
 _SPLITS = {"train": "train", "validation": "val", "test": "test"}
+# Records that are read at once; photos may have megabytes each.
+_BATCH = 256
 
 
 def load(
@@ -197,14 +200,17 @@ def _read_split(
     builder: Any, split: str, image_key: str, label_key: str, image_size: int | None
 ) -> Dataset:
     images, labels, ids = [], [], []
-    bar = f"Reading {builder.name} {split}"
+    expected = builder.info.splits[split].num_examples
+    num_channels = builder.info.features[image_key].shape[-1]
+    bar = {"desc": f"Reading {builder.name} {split}", "total": expected}
     try:
-        for example in tqdm(_open_split(builder, split), desc=bar, disable=None):
-            image = example[image_key]
-            images.append(resize_image(image, image_size) if image_size else image)
+        examples = _open_split(builder, split, image_key)
+        for example in tqdm(examples, disable=None, **bar):
+            if not (stored := example[image_key]):
+                raise ValueError(f"example {len(images)} has no image")
+            images.append(decode_image(stored, num_channels, image_size))
             labels.append(example[label_key])
             ids.append(example.get("id"))
-        expected = builder.info.splits[split].num_examples
         if len(images) != expected:
             raise ValueError(f"{len(images)} examples, expected {expected}")
     except (UserError, MemoryError):
@@ -228,15 +234,21 @@ def _read_split(
     return dataset.select(np.argsort(np.array(ids), kind="stable"))
 
 
-def _open_split(builder: Any, split: str) -> Iterable[Any]:
+def _open_split(builder: Any, split: str, image_key: str) -> Iterable[Any]:
+    """The examples of a split, with images as they are stored."""
     import tensorflow_datasets as tfds
 
+    stored = {image_key: tfds.decode.SkipDecoding()}
     try:
-        return builder.as_data_source(split)
+        source = builder.as_data_source(split, decoders=stored)
     except NotImplementedError:  # Prepared earlier, in a format such as tfrecord.
         _hide_accelerators(builder.name)
         in_order = tfds.ReadConfig(interleave_cycle_length=1)
         examples = builder.as_dataset(
-            split=split, read_config=in_order, shuffle_files=False
+            split=split, read_config=in_order, shuffle_files=False, decoders=stored
         )
         return tfds.as_numpy(examples)
+    # A call for one record costs as much as one for many.
+    every = range(len(source))
+    batches = (every[start : start + _BATCH] for start in every[::_BATCH])
+    return itertools.chain.from_iterable(map(source.__getitems__, batches))

@@ -1,6 +1,7 @@
 """Reads one image file as an array, for training and for prediction."""
 
 import contextlib
+import io
 import pathlib
 import threading
 import warnings
@@ -96,15 +97,24 @@ def fit(image: Image.Image, height: int, width: int) -> Image.Image:
     return ImageOps.fit(image, (width, height), Image.Resampling.BILINEAR)
 
 
-def resize_image(
-    image: UInt8[np.ndarray, "height width channels"], image_size: int
-) -> UInt8[np.ndarray, "image_size image_size channels"]:
-    """Resizes and crops to a square, as `read_image` does."""
-    if image.shape[:2] == (image_size, image_size):
-        return image
-    resized = Image.fromarray(image.squeeze(-1) if image.shape[-1] == 1 else image)
-    resized = fit(resized, image_size, image_size)
-    return np.asarray(resized).reshape(image_size, image_size, -1)
+def decode_image(
+    encoded: bytes, num_channels: int, image_size: int | None = None
+) -> UInt8[np.ndarray, "height width {num_channels}"]:
+    """A grey or RGB image of a dataset, as a PNG or JPEG file would hold it.
+
+    Args:
+      encoded: content of the file.
+      num_channels: 1 or 3, to which others are converted.
+      image_size: side in pixels of a square to which it is resized and cropped, as
+        `fit` does; None keeps its size.
+    """
+    image = Image.open(io.BytesIO(encoded))
+    mode = {1: "L", 3: "RGB"}[num_channels]
+    if image.mode != mode:
+        image = image.convert(mode)
+    if image_size and image.size != (image_size, image_size):
+        image = fit(image, image_size, image_size)
+    return np.asarray(image).reshape(image.height, image.width, num_channels)
 
 
 def _too_large(path: pathlib.Path, found: str) -> UserError:
