@@ -13,6 +13,7 @@ from tests.rows import slow
 from vit_jax import models
 from vit_jax.config import make_config
 from vit_jax.errors import UserError
+from vit_jax.models import backend
 from vit_jax.training import optim
 
 
@@ -131,6 +132,22 @@ def test_first_updates_by_hand():
     ) == pytest.approx(-0.1 * 3 * 1.9)
     # Gradients are clipped before anything else.
     assert first(name="sgd", weight_decay=0.0, clip_norm=1.0) == pytest.approx(-0.1)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+@pytest.mark.parametrize("max_norm", [0.5, 1e4])
+def test_clipping_is_that_of_optax(platform, max_norm):
+    rng = np.random.default_rng(0)
+    shapes = [(3, 4), (4,), (3, 4), (), (4,)]
+    grads = [jnp.float32(rng.normal(size=shape)) for shape in shapes]
+    wanted, _ = optax.clip_by_global_norm(max_norm).update(grads, optax.EmptyState())
+    with backend.computing_for(platform):
+        norm = optim.global_norm(grads)
+        ours, _ = optim.clip_by_global_norm(max_norm).update(grads, None)
+    together = np.concatenate([np.ravel(grad) for grad in grads])
+    assert norm == pytest.approx(np.linalg.norm(together), rel=1e-6)
+    for one, other in zip(ours, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
 @pytest.mark.slow

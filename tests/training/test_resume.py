@@ -255,6 +255,7 @@ def test_a_damaged_newest_checkpoint_costs_steps_and_no_bits(tiny_config, tmp_pa
     assert not differing(newest(tmp_path / "whole"), newest(pieces))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_resume_on_more_devices_agrees_to_rounding(tiny_config, tmp_path):
     config = tiny_config(**VIT)

@@ -147,11 +147,11 @@ def max_steps_per_dispatch() -> int:
     return 1 if platform() == "cpu" else _MAX_STEPS_PER_DISPATCH
 
 
-def batches_matrices() -> bool:
-    """Whether an optimizer should multiply matrices of one shape together.
+def groups_leaves() -> bool:
+    """Whether an optimizer should compute parameters of one shape together.
 
-    On a GPU each product of a small matrix waits for its launch. On a CPU the products
-    of a batch would be computed one after another by a slower function.
+    On a GPU each sum or product of a small matrix waits for its launch. On a CPU the
+    products of a batch would be computed one after another by a slower function.
     """
     return platform() != "cpu"
 

@@ -23,7 +23,7 @@ def scale_by_muon(
 ) -> optax.GradientTransformation:
     """Momentum, Newton-Schulz iterations, and the factor sqrt(max(1, columns / rows)).
 
-    Where `backend.batches_matrices`, matrices of one shape, or of its transpose, are
+    Where `backend.groups_leaves`, matrices of one shape, or of its transpose, are
     multiplied together: a block's small products would each wait for a launch.
 
     Args:
@@ -62,7 +62,7 @@ class _Stacking:
         ]
         self._groups: dict[str, list[int]] = {}
         for index, leaf in enumerate(self._leaves):
-            name = str(sorted(leaf.matrix)) if backend.batches_matrices() else index
+            name = str(sorted(leaf.matrix)) if backend.groups_leaves() else index
             self._groups.setdefault(f"{name}", []).append(index)
 
     def stack(self, tree: Any) -> dict[str, Float[Array, "n rows columns"]]:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key, UInt8
 
-from vit_jax.training import trainable
+from vit_jax.training import optim, trainable
 from vit_jax.training.objectives import Metrics, Objective
 from vit_jax.training.train_state import TrainState, key_for
 
@@ -75,7 +75,7 @@ def train_step(
         updates, opt_state = optimizer.update(grads, state.opt_state, params)
         updates = jax.tree.map(lambda u: u * lr_scale, updates)
         params = trainable.merge(optax.apply_updates(params, updates), frozen)
-        metrics["grad_norm"] = optax.tree.norm(grads)
+        metrics["grad_norm"] = optim.global_norm(grads)
     if (ema := state.ema) is not None:
         new = {"params": params, "batch_stats": batch_stats}
         with jax.named_scope("optimizer"):
