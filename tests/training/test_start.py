@@ -40,6 +40,7 @@ def test_a_run_starts_from_another_run(tiny_config, tiny_run, tmp_path):
     assert "head/kernel" in report["new"] and "positions" in report["mapped"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_head_is_kept_and_positions_and_images_resized(
     tiny_config, tiny_run, tmp_path
