@@ -207,8 +207,11 @@ def _rename(variables):
     renamed = {}
     for collection, tree in variables.items():
         tree = blocks_in_order(tree)
-        if "stem" in tree:
-            tree["projection"] = tree.pop("stem")["projection"]
+        stem = dict(tree.pop("stem", {}))
+        if "projection" in stem:
+            tree["projection"] = stem.pop("projection")
+        if stem:
+            tree["stem"] = stem
         for name, block in tree.items():
             if name.startswith("blocks.") and "mlp" in block:
                 block = dict(block)

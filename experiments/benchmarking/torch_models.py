@@ -50,25 +50,39 @@ class Block(nn.Module):
 
 
 class ViT(nn.Module):
-    """The sizes, dropouts and norms of a `models.ViT` with the patch stem.
+    """The sizes, dropouts and norms of a `models.ViT`.
 
-    Pre-norm with a class token, learned positions and GELU; nothing else is written.
+    It has the stem of patches or that of convolutions with BatchNorm and average
+    pooling, a class token or the mean of the patches, pre-norm, learned positions and
+    GELU; nothing else is written.
     """
 
     def __init__(self, model: models.ViT, image_size: int):
         super().__init__()
         num_patches = (image_size // model.patch_size) ** 2
-        self.projection = nn.Conv2d(
-            3, model.width, model.patch_size, stride=model.patch_size
-        )
+        channels_in, patch_size = 3, model.patch_size
+        self.stem = nn.Sequential()
+        if model.stem == "conv":
+            for i, channels in enumerate(model.stem_channels):
+                conv = nn.Conv2d(channels_in, channels, 3, padding=1, bias=False)
+                self.stem.add_module(f"conv{i}", conv)
+                self.stem.add_module(f"norm{i}", nn.BatchNorm2d(channels))
+                self.stem.append(nn.ReLU())
+                self.stem.append(nn.AvgPool2d(2))
+                channels_in = channels
+            patch_size = 1
+        self.projection = nn.Conv2d(channels_in, model.width, patch_size, patch_size)
         self.patch_norm = (
             nn.LayerNorm(model.width, model.norm_eps)
             if model.patch_norm
             else nn.Identity()
         )
-        self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, model.width))
+        has_class_token = model.pooling == "cls"
+        self.class_token = None
+        if has_class_token:
+            self.class_token = nn.Parameter(0.02 * torch.randn(1, 1, model.width))
         self.positions = nn.Parameter(
-            0.02 * torch.randn(1, num_patches + 1, model.width)
+            0.02 * torch.randn(1, num_patches + has_class_token, model.width)
         )
         self.dropout = nn.Dropout(model.embedding_dropout)
         self.blocks = nn.Sequential(*(Block(model) for _ in range(model.depth)))
@@ -76,11 +90,12 @@ class ViT(nn.Module):
         self.head = nn.Linear(model.width, model.num_classes)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        x = self.projection(images).flatten(2).transpose(1, 2)
+        x = self.projection(self.stem(images)).flatten(2).transpose(1, 2)
         x = self.patch_norm(x)
-        x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
-        x = self.blocks(self.dropout(x + self.positions))
-        return self.head(self.final_norm(x)[:, 0])
+        if self.class_token is not None:
+            x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
+        x = self.final_norm(self.blocks(self.dropout(x + self.positions)))
+        return self.head(x.mean(dim=1) if self.class_token is None else x[:, 0])
 
 
 class ResidualBlock(nn.Module):

@@ -20,7 +20,10 @@ from vit_jax.training.experiment import Experiment
 
 
 def make_optimizer(config, parameters) -> torch.optim.Optimizer:
-    """The fused counterpart of `config.optim`: sgd, or adamw for all others."""
+    """The fused counterpart of `config.optim`: sgd, or adamw for all others.
+
+    In place of Muon this is the optimizer with less to compute.
+    """
     decay = config.weight_decay
     if config.name == "sgd":
         return torch.optim.SGD(
@@ -55,7 +58,8 @@ class TorchStep:
         self.num_params = sum(p.numel() for p in net.parameters())
         if self.num_params != num_params:
             raise ValueError(f"{self.num_params} parameters, but JAX has {num_params}")
-        if isinstance(experiment.model, models.ResNet):
+        model = experiment.model
+        if isinstance(model, models.ResNet) or model.stem == "conv":
             net = net.to(memory_format=torch.channels_last)
         self.net = net.to(self.device).train()
         self.optimizer = make_optimizer(config.optim, self.net.parameters())
