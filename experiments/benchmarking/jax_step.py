@@ -43,7 +43,7 @@ def load_config(model: str, batch_size: int, overrides: Sequence[str]) -> Config
     for key, value in {
         "batch_size": batch_size,
         "num_devices": 1,
-        "time_budget": "",  # Only a training measures how many steps that would be.
+        "time_budget": None,  # Only a training measures how many steps that would be.
         "data.mean": (0.49, 0.48, 0.45),
         "data.std": (0.25, 0.24, 0.26),
     }.items():
