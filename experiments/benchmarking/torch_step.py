@@ -1,9 +1,9 @@
 """A plain PyTorch train step of the same model, data and optimizer, at its fastest.
 
-Data on the device, channels_last for convolutions, fused attention and optimizer,
-torch.compile, and bfloat16 autocast where the JAX model computes in bfloat16. Weight
-decay covers all parameters, which costs what a mask costs. Images are normalised on the
-device and not augmented.
+Data on the device, channels_last for convolutions, fused attention, the config's
+optimizer and average of the parameters, torch.compile, and bfloat16 autocast where the
+JAX model computes in bfloat16. Weight decay covers all parameters, which costs what a
+mask costs. Images are normalised on the device and not augmented.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ import contextlib
 import numpy as np
 import torch
 from torch.nn import functional
+from torch.optim import swa_utils
 
 from experiments.benchmarking import timing, torch_models
 from experiments.benchmarking.jax_step import NUM_IMAGES
@@ -19,21 +20,35 @@ from vit_jax.data import Dataset, batches
 from vit_jax.training.experiment import Experiment
 
 
-def make_optimizer(config, parameters) -> torch.optim.Optimizer:
-    """The fused counterpart of `config.optim`: sgd, or adamw for all others.
+def make_optimizers(config, net: torch.nn.Module) -> list[torch.optim.Optimizer]:
+    """PyTorch's counterparts of `config.optim`, fused where it has that.
 
-    In place of Muon this is the optimizer with less to compute.
+    Muon trains the matrices of the blocks, and AdamW the rest.
     """
-    decay = config.weight_decay
+    parameters, decay = list(net.parameters()), config.weight_decay
     if config.name == "sgd":
-        return torch.optim.SGD(
-            parameters, config.learning_rate, config.momentum, weight_decay=decay,
-            nesterov=config.nesterov, fused=True,
+        return [
+            torch.optim.SGD(
+                parameters, config.learning_rate, config.momentum, weight_decay=decay,
+                nesterov=config.nesterov, fused=True,
+            )
+        ]  # fmt: skip
+    optimizers = []
+    if config.name == "muon":
+        matrices = [p for p in net.blocks.parameters() if p.ndim == 2]
+        optimizers.append(
+            torch.optim.Muon(
+                matrices, config.muon_learning_rate, decay, config.momentum,
+                config.nesterov,
+            )
         )  # fmt: skip
-    return torch.optim.AdamW(
+        ids = {id(p) for p in matrices}
+        parameters = [p for p in parameters if id(p) not in ids]
+    adamw = torch.optim.AdamW(
         parameters, config.learning_rate, (config.b1, config.b2), weight_decay=decay,
         fused=True,
     )  # fmt: skip
+    return [*optimizers, adamw]
 
 
 class TorchStep:
@@ -62,7 +77,13 @@ class TorchStep:
         if isinstance(model, models.ResNet) or model.stem == "conv":
             net = net.to(memory_format=torch.channels_last)
         self.net = net.to(self.device).train()
-        self.optimizer = make_optimizer(config.optim, self.net.parameters())
+        self.optimizers = make_optimizers(config.optim, self.net)
+        self._averaged = None
+        if config.optim.ema_decay:
+            self._averaged = swa_utils.AveragedModel(
+                self.net,
+                multi_avg_fn=swa_utils.get_ema_multi_avg_fn(config.optim.ema_decay),
+            )
         pixels = torch.from_numpy(dataset.images).to(self.device)
         # In channels_last the shape is NCHW and the bytes lie as NHWC.
         self._images = pixels.permute(0, 3, 1, 2)
@@ -122,5 +143,8 @@ class TorchStep:
             torch.nn.utils.clip_grad_norm_(
                 self.net.parameters(), self.config.optim.clip_norm, foreach=True
             )
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        if self._averaged:
+            self._averaged.update_parameters(self.net)

@@ -19,11 +19,14 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
-from vit_jax.models.cpu import convolution, products
+from vit_jax.models.cpu import convolution, products, storage
 
 # What XLA leaves to YNNPACK on a CPU. By default this includes convolutions.
 _YNN_OPTION = "xla_cpu_experimental_ynn_fusion_type"
 _YNN_FUSIONS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+
+# The pass of XLA that removes barriers on a CPU.
+_BARRIER_REMOVAL = "cse_barrier_expander"
 
 # Multiply-accumulates of one microbatch's forward pass below which splitting a batch
 # does not pay: a few tenths of a second on two cores.
@@ -83,6 +86,11 @@ def conv_general_dilated() -> Callable[..., Array] | None:
     exchange examples for that.
     """
     return convolution.on_cpu if is_single_cpu() else None
+
+
+def with_stored_gradient(x: Array) -> Array:
+    """`x`; on a CPU the result of `cpu.storage.with_stored_gradient`."""
+    return storage.with_stored_gradient(x) if platform() == "cpu" else x
 
 
 def attention_implementation(asked: str, dtype: DTypeLike, num_tokens: int) -> str:
@@ -192,12 +200,15 @@ def jit(function: Callable, **options: Any) -> Any:
 def compiler_options() -> dict[str, str]:
     """The compiler options of `jit` on a CPU; there are none on other machines.
 
-    They keep convolutions from YNNPACK (JAX 0.10), which runs one of 32x32
-    pixels and 64 channels on a single core: a step of ResNet-18 on two cores takes 0.8
-    times as long without it (experiments/benchmarks). There are none for a version of
-    XLA that does not know the option.
+    They keep convolutions from YNNPACK (JAX 0.10), which runs one of 32x32 pixels and
+    64 channels on a single core: a step of ResNet-18 on two cores takes 0.8 times as
+    long without it. And they keep XLA from removing `jax.lax.optimization_barrier`
+    before it decides what to compute together, so that a barrier stores an array which
+    would otherwise be computed anew wherever it is read: with those of `cpu/`, the step
+    of `vit_laptop.py` takes 0.7 times as long (experiments/benchmarks). There are none
+    for a version of XLA that does not know the options.
     """
-    options = {_YNN_OPTION: _YNN_FUSIONS}
+    options = {_YNN_OPTION: _YNN_FUSIONS, "xla_disable_hlo_passes": _BARRIER_REMOVAL}
     try:
         jax.jit(lambda: jnp.zeros(()), compiler_options=options).lower().compile()
     except jax.errors.JaxRuntimeError:

@@ -114,6 +114,7 @@ class ConvStem(nn.Module):
             (1, 1),
             **projection_inits(x.shape[-1]),
             dtype=self.dtype,
+            conv_general_dilated=backend.conv_general_dilated(),
             name="projection",
         )(x)
 

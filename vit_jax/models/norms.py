@@ -7,6 +7,8 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
+from vit_jax.models import backend
+
 # By default Flax computes a variance as the mean of squares minus the square of the
 # mean. In float32 that loses the digits in which the two agree: nearly all of them on
 # an even image, whose mean is large against its deviation.
@@ -30,7 +32,8 @@ class BatchNorm(nn.BatchNorm):
 
     def __call__(self, x: Float[Array, "... channels"]) -> Float[Array, "... channels"]:
         frozen = self.has_variable("frozen", "statistics")
-        return super().__call__(x, use_running_average=frozen or not self.train)
+        y = super().__call__(x, use_running_average=frozen or not self.train)
+        return backend.with_stored_gradient(y)
 
 
 def batch_norm(dtype: DTypeLike, train: bool) -> Callable[..., BatchNorm]:

@@ -32,6 +32,8 @@ def test_gradients_by_chunks_are_the_gradients(stride, dtype, tolerance):
         (6, 3, 1, (128, 128), np.float32, False),
         (4, 3, 2, (128, 128), np.float32, False),
         (4, 1, 1, (128, 128), np.float32, False),
+        (4, 1, 2, (5, 6), np.float32, False),
+        (4, 1, 1, (5, 6), jnp.bfloat16, False),
         (4, 3, 1, (128, 128), jnp.bfloat16, False),
     ],
 )
@@ -72,6 +74,7 @@ def test_a_single_cpu_takes_gradients_by_chunks(monkeypatch):
 
     before = count_convolutions()  # These tests have eight devices.
     monkeypatch.setattr(backend, "is_single_cpu", lambda: True)
-    # The gradients of 6 kernels take a second and a third chunk, and there is the
-    # gradient of the images, which nothing uses.
-    assert count_convolutions() == before + 2 * 6 + 1
+    # The shortcut and its two gradients are products. The gradients of the 5 other
+    # kernels take a second and a third chunk, and there is the gradient of the images,
+    # which nothing uses.
+    assert count_convolutions() == before - 3 + 2 * 5 + 1

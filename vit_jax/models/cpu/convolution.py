@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from vit_jax.models.cpu import winograd
+from vit_jax.models.cpu import products, winograd
 
 # Number of examples whose gradient is one convolution: of 16, 32, 64 and 128 the
 # fastest for ResNet-18.
@@ -28,10 +28,14 @@ def on_cpu(
 ) -> Float[Array, "batch rows_out columns_out channels_out"]:
     """`jax.lax.conv_general_dilated`, without groups or dilation.
 
-    It is computed by `winograd.convolve` where that applies and is faster, otherwise
-    `by_chunks`. A step of ResNet-18 then takes 0.7 times as long
-    (experiments/benchmarks). There is no forward-mode derivative.
+    It is one product where the kernel is a pixel, `winograd.convolve` where that
+    applies and is faster, and otherwise `by_chunks`. A step of ResNet-18 then takes 0.7
+    times as long (experiments/benchmarks). There is no forward-mode derivative.
     """
+    if kernel.shape[:2] == (1, 1):
+        rows, columns = window_strides
+        numbers = (((3,), (0,)), ((), ()))
+        return products.flat_dot_general(x[:, ::rows, ::columns], kernel[0, 0], numbers)
     if (
         kernel.shape[:2] == (3, 3)
         and (tuple(window_strides), tuple(padding)) == ((1, 1), ((1, 1), (1, 1)))
@@ -65,10 +69,14 @@ def by_chunks(
         return plain(x, kernel)
 
     def forward(x, kernel):
+        # Without this barrier and the one below, XLA would compute what precedes `x`
+        # and what follows `gradient` anew for the transposed copies of every chunk.
+        x = jax.lax.optimization_barrier(x)
         return plain(x, kernel), (x, kernel)
 
     def backward(saved, gradient):
         x, kernel = saved
+        gradient = jax.lax.optimization_barrier(gradient)
         (x_gradient,) = jax.linear_transpose(lambda x: plain(x, kernel), x)(gradient)
         kernel_gradient = jnp.zeros(kernel.shape, jnp.float32)
         for i in range(0, len(x), _CHUNK_SIZE):
