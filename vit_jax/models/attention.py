@@ -66,6 +66,7 @@ class SelfAttention(nn.Module):
                 query, key, value, implementation=implementation
             )
         mixed = dense(width, axis=(-2, -1), kernel_init=out_init, name="out")(mixed)
+        mixed = backend.with_stored_gradient(mixed)
         return Dropout(settings.dropout, deterministic=not train)(mixed)
 
     def _attend_plainly(self, query, key, value, train, is_short):

@@ -66,10 +66,12 @@ class Mlp(nn.Module):
         )
         inits = dense_inits(settings.layer_init, width)
         x = dense(hidden_width, name="hidden", **inits)(tokens)
+        x = backend.with_stored_gradient(x)
         x = ACTIVATIONS[settings.activation](x)
         x = Dropout(settings.dropout, deterministic=not train)(x)
         inits = dense_inits(settings.layer_init, hidden_width)
         x = dense(width, name="out", **inits)(x)
+        x = backend.with_stored_gradient(x)
         return Dropout(settings.dropout, deterministic=not train)(x)
 
 
@@ -130,11 +132,14 @@ class EncoderBlock(nn.Module):
             for i in (1, 2)
         )
 
+        def add(x, branch):
+            return backend.with_stored_gradient(x + branch)
+
         x = tokens
         if settings.norm_position == "pre":
-            x += scale1(attention(norm1(x), train=train), train=train)
+            x = add(x, scale1(attention(norm1(x), train=train), train=train))
             branch = mlp_output_dropout(mlp(norm2(x), train=train))
-            return x + scale2(branch, train=train)
-        x = norm1(x + scale1(attention(x, train=train), train=train))
+            return add(x, scale2(branch, train=train))
+        x = norm1(add(x, scale1(attention(x, train=train), train=train)))
         branch = mlp_output_dropout(mlp(x, train=train))
-        return norm2(x + scale2(branch, train=train))
+        return norm2(add(x, scale2(branch, train=train)))

@@ -4,23 +4,18 @@ import jax
 from jaxtyping import Array, Float
 
 
-@jax.custom_vjp
+@jax.custom_jvp
 def with_stored_gradient(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """`x`, whose gradient is stored before anything reads it.
 
-    Otherwise XLA (JAX 0.10) computes what led to that gradient, ReLU's for example,
-    anew in each of the sums over it that BatchNorm needs. There is no forward-mode
-    derivative.
+    Otherwise XLA (JAX 0.10) computes everything elementwise that led to that gradient,
+    those of dropout and LayerNorm for example, anew for each product and sum that reads
+    it. The step of a ViT with dropout takes 0.8 times as long (experiments/benchmarks).
     """
     return x
 
 
-def _forward(x):
-    return x, None
-
-
-def _backward(_, gradient):
-    return (jax.lax.optimization_barrier(gradient),)
-
-
-with_stored_gradient.defvjp(_forward, _backward)
+@with_stored_gradient.defjvp
+def _jvp(primals, tangents):
+    # The transpose of the barrier, which computes the gradient, is a barrier again.
+    return primals[0], jax.lax.optimization_barrier(tangents[0])
