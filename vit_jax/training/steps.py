@@ -186,11 +186,9 @@ def mean_gradients(
             images, targets = jax.tree.map(lambda x, i=i: x[i], microbatches)
             if i:
                 # Without this dependence XLA would be free to compute microbatches at
-                # the same time, with all their activations in memory. It removes
-                # optimization barriers on a CPU, but cannot know that this is zero.
-                done = carry[-1]
-                zero = jnp.minimum(done.get("accuracy", done["loss"]), 0)
-                images += zero.astype(images.dtype)
+                # the same time, with all their activations in memory.
+                images, done = jax.lax.optimization_barrier((images, carry[-1]))
+                carry = (*carry[:-1], done)
             carry, _ = add_microbatch(carry, ((images, targets), i))
     else:
         indices = jnp.arange(num_microbatches)
