@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.training.made import RESNET, batch_of
+from vit_jax.models import backend
 from vit_jax.training import experiment
 
 _BUILT = {}
@@ -116,7 +117,7 @@ def test_only_one_microbatch_is_in_memory_at_a_time(tiny_config, splits):
         built = experiment.make_experiment(config, splits)
         batch = batch_of(built)
         state, key = jax.eval_shape(built.init_state), built.root_key
-        lowered = jax.jit(built.train_step).lower(state, batch, key, jnp.float32(1))
+        lowered = backend.jit(built.train_step).lower(state, batch, key, jnp.float32(1))
         return lowered.compile().memory_analysis().temp_size_in_bytes
 
     assert scratch_bytes(4) < 0.5 * scratch_bytes(1)
