@@ -13,9 +13,9 @@ Results on the test split (10,000 images, scored once), on two cores of an Intel
 (family 6, model 207) beside other programs, of seed 0, or of seeds 0 and 1 with their
 standard deviation:
 
-  variant                                     test           held out  epochs  CPU minutes
-  :small                                      89.84%         90.28%    24.2    110
-  :small_quick, time_budget="35 CPU minutes"  84.53 ± 0.30%  85.22%    7.8     37
+  variant                                     test           held out epochs CPU minutes
+  :small                                      89.84%         90.28%   24.2   110
+  :small_quick, time_budget="35 CPU minutes"  84.53 ± 0.30%  85.22%   7.8    37
 
 The ViT of vit_laptop.py has 88.02 and 83.83% (folders resnet_laptop_small_* of
 experiments/results). The others are not measured yet, and nothing here was chosen by a
@@ -23,8 +23,8 @@ result.
 
 A step of 128 images takes 3.9 CPU seconds, of the small network 0.51, on these cores
 (the least of 16), so 30 CPU minutes are 1.3 epochs, and 10 of the small network, at
-best; the runs above took 0.8 a step. `experiments.search --study=laptop_resnet` compares the small one's settings on
-the hold-out.
+best; the runs above took 0.8 a step. `experiments.search --study=laptop_resnet`
+compares the small one's settings on the hold-out.
 """
 
 from ml_collections import ConfigDict
