@@ -89,7 +89,7 @@ def conv_general_dilated() -> Callable[..., Array] | None:
 
 
 def with_stored_gradient(x: Array) -> Array:
-    """`x`; on a CPU the result of `cpu.storage.with_stored_gradient`."""
+    """`x`, whose gradient a CPU stores: `cpu.storage.with_stored_gradient`."""
     return storage.with_stored_gradient(x) if platform() == "cpu" else x
 
 
