@@ -24,9 +24,10 @@ __all__ = ["UserError", "load_config", "load_run", "train"]
 _name = os.path.basename("".join(sys.argv[:1]))
 if _name == "-m" or _name.startswith("vit-jax-"):
     # A command, `python -m vit_jax.NAME` or vit-jax-NAME, and no import by others:
-    # Ctrl-C is answered in one line from here on.
-    from vit_jax.parallel import signals, streams
+    # Ctrl-C is answered in one line from here on, and no thread has started yet.
+    from vit_jax.parallel import host_memory, signals, streams
 
+    host_memory.keep_freed_memory()
     streams.prepare_streams()
     signals.answer_signals()
 

@@ -28,14 +28,11 @@ from experiments.benchmarking.jax_step import (
 from experiments.launching.jobs import as_child
 from vit_jax import models
 from vit_jax.models import backend
-from vit_jax.parallel.host_memory import keep_freed_memory
 
 
 def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, Any]:
     """Measures one model; returns the machine, sizes, and what `summarize` gives."""
-    # `vit_jax.main` does the same. PyTorch, in this process, becomes faster as well.
-    kept = keep_freed_memory()
-    machine = timing.describe_machine() | {"keeps_freed_memory": kept}
+    machine = timing.describe_machine()
     config = load_config(arguments.models, arguments.batch_size, overrides)
     dataset = make_dataset()
     num_steps = arguments.steps_per_dispatch or min(

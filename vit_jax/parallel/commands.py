@@ -13,7 +13,6 @@ from vit_jax.errors import UserError
 from vit_jax.files import is_full
 from vit_jax.parallel import distributed
 from vit_jax.parallel.compiled_programs import keep_compiled_programs
-from vit_jax.parallel.host_memory import keep_freed_memory
 from vit_jax.parallel.signals import Interrupted, answer_signals
 from vit_jax.parallel.streams import prepare_streams
 
@@ -82,8 +81,6 @@ def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
     number after an interruption, as shells have it. What a user can do something about
     is printed as one sentence, and so are warnings.
     """
-    # First, because it has to be done before any thread allocates memory.
-    keep_freed_memory()
     prepare_streams()
     answer_signals()
     warnings.showwarning = lambda text, *_: _report(f"warning: {text}")

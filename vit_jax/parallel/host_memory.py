@@ -9,24 +9,28 @@ from importlib import metadata, util
 _M_TRIM_THRESHOLD, _M_MMAP_MAX, _M_ARENA_MAX = -1, -4, -8
 
 
-def keep_freed_memory() -> bool:
+def keep_freed_memory() -> None:
     """Makes this process keep the memory that it frees, if a CPU does the training.
 
     XLA allocates its scratch memory in every step. glibc returns blocks of that size to
     the system, which then has to clear each page again: with batches of 128, this is a
     fifth of the step of ViT-Tiny and a tenth of ResNet-18's (experiments/benchmarks).
     All threads share one arena, because the others cannot hold blocks above 64 MB. It
-    must be called before JAX starts its threads.
+    must be called before this process starts a thread, which would get an arena of its
+    own, where JAX's threads would then allocate as well.
 
-    Returns:
-      Whether it was done. It is not done with another C library, nor where JAX could
-      use an accelerator, which has memory of its own.
+    It does nothing with another C library, nor where JAX could use an accelerator,
+    which has memory of its own.
     """
     if platform.libc_ver()[0] != "glibc" or _has_accelerator():
-        return False
+        return
     mallopt = ctypes.CDLL(None).mallopt
-    options = {_M_ARENA_MAX: 1, _M_MMAP_MAX: 0, _M_TRIM_THRESHOLD: -1}
-    return all([mallopt(option, value) for option, value in options.items()])
+    for option, value in (
+        (_M_ARENA_MAX, 1),
+        (_M_MMAP_MAX, 0),
+        (_M_TRIM_THRESHOLD, -1),
+    ):
+        mallopt(option, value)
 
 
 def return_freed_memory() -> None:
