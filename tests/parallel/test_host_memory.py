@@ -68,6 +68,44 @@ def test_not_where_there_may_be_an_accelerator(tmp_path):
     assert max(again) > first / 2
 
 
+_GAPS = """
+import ctypes, sys
+
+sys.argv[0] = sys.argv[1]
+import vit_jax
+from vit_jax.parallel import host_memory
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+
+def is_in_a_gap():
+    block = libc.malloc(ctypes.c_size_t(8000))
+    libc.free(block)
+    return block in gaps
+
+with host_memory.compiling():
+    blocks = [libc.malloc(ctypes.c_size_t(8000 + i)) for i in range(2000)]
+    gaps = range(min(blocks), max(blocks))
+    for block in blocks[::2]:
+        libc.free(block)
+    print(is_in_a_gap())
+print(is_in_a_gap())
+with host_memory.compiling():
+    print(is_in_a_gap())
+print(is_in_a_gap())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc")
+def test_what_a_compiler_leaves_is_out_of_the_way_of_the_steps():
+    def seen(program):
+        environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+        return run_code(_GAPS, program, check=True, env=environment).stdout.split()
+
+    assert seen("vit-jax-train") == ["True", "False", "True", "False"]
+    assert seen("notebook") == 4 * ["True"]
+
+
 def test_experiments_are_commands_as_well():
     import_them = "import sys; sys.argv[0] = '-m'; import experiments; "
     seen = "print([name for name in ('vit_jax', 'numpy') if name in sys.modules])"

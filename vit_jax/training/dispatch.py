@@ -16,6 +16,7 @@ from ml_collections import ConfigDict
 
 from vit_jax.errors import UserError
 from vit_jax.models import backend
+from vit_jax.parallel import host_memory
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import steps
 from vit_jax.training.experiment import Experiment
@@ -171,12 +172,13 @@ def compile_steps(
     )
     lr_scale = jax.ShapeDtypeStruct((), jnp.float32, sharding=whole)
     compiled = {}
-    for size in sizes:
-        batches = pipeline.shapes(size)
-        compiled[size] = jitted.lower(
-            state, pipeline.split, batches, root_key, lr_scale, experiment.teacher
-        ).compile()
-        _require_memory(compiled[size], experiment, pipeline.num_bytes(size))
+    with host_memory.compiling():
+        for size in sizes:
+            batches = pipeline.shapes(size)
+            compiled[size] = jitted.lower(
+                state, pipeline.split, batches, root_key, lr_scale, experiment.teacher
+            ).compile()
+            _require_memory(compiled[size], experiment, pipeline.num_bytes(size))
     return compiled
 
 
