@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from vit_jax.models.encoder import ACTIVATIONS
+from vit_jax.models import backend
+from vit_jax.models.block_settings import BlockSettings
+from vit_jax.models.encoder import ACTIVATIONS, EncoderBlock
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,32 @@ def test_gelu_and_its_slope_are_exact(dtype, tolerance):
         np.testing.assert_allclose(
             np.asarray(ours, np.float64), expected, rtol=tolerance, atol=1e-6
         )
+
+
+@pytest.mark.parametrize("qkv_bias", [True, False])
+@pytest.mark.parametrize("norm_position", ["pre", "post"])
+def test_a_norm_folded_into_the_next_layer_computes_the_same(norm_position, qkv_bias):
+    settings = BlockSettings(norm_position=norm_position, qkv_bias=qkv_bias)
+    block = EncoderBlock(settings)
+    x = 3 + jax.random.normal(jax.random.key(0), (4, 5, 12))
+    expected = block.init(jax.random.key(1), x, train=False)["params"]
+    params = jax.tree.map(
+        lambda x: x + 0.1 * jax.random.normal(jax.random.key(2), x.shape), expected
+    )
+
+    def loss(params, x):
+        return jnp.sum(jnp.sin(block.apply({"params": params}, x, train=False)))
+
+    values = jax.value_and_grad(loss, argnums=(0, 1))
+    plain = values(params, x)
+    with backend.computing_for("gpu"):
+        assert backend.folds_norms()
+        folded = values(params, x)
+        found = block.init(jax.random.key(1), x, train=False)["params"]
+    # The same parameters, drawn alike, in the same places.
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4),
+        folded,
+        plain,
+    )

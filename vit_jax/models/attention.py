@@ -1,6 +1,7 @@
 """Multi-head self-attention and its mimetic initialisation."""
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -28,19 +29,23 @@ class SelfAttention(nn.Module):
 
     @nn.compact
     def __call__(
-        self, tokens: Float[Array, "batch tokens width"], *, train: bool
+        self,
+        tokens: Float[Array, "batch tokens width"],
+        dot_general: Callable[..., Array] | None = None,
+        *,
+        train: bool,
     ) -> Float[Array, "batch tokens width"]:
+        """The mixed tokens; `dot_general` is that of queries, keys and values."""
         settings, width = self.settings, tokens.shape[-1]
         head_width = width // settings.num_heads
         qkv_init, out_init = self._kernel_inits(width)
 
-        dense = functools.partial(
-            nn.DenseGeneral, dtype=settings.dtype, dot_general=backend.dot_general()
-        )
+        dense = functools.partial(nn.DenseGeneral, dtype=settings.dtype)
         qkv = dense(
             (3, settings.num_heads, head_width),
             use_bias=settings.qkv_bias,
             kernel_init=qkv_init,
+            dot_general=dot_general or backend.dot_general(),
             name="qkv",
         )(tokens)
         query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
@@ -65,7 +70,13 @@ class SelfAttention(nn.Module):
             mixed = jax.nn.dot_product_attention(
                 query, key, value, implementation=implementation
             )
-        mixed = dense(width, axis=(-2, -1), kernel_init=out_init, name="out")(mixed)
+        mixed = dense(
+            width,
+            axis=(-2, -1),
+            kernel_init=out_init,
+            dot_general=backend.dot_general(),
+            name="out",
+        )(mixed)
         mixed = backend.with_stored_gradient(mixed)
         return Dropout(settings.dropout, deterministic=not train)(mixed)
 

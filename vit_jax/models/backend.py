@@ -79,6 +79,15 @@ def dot_general() -> Callable[..., Array] | None:
     return products.flat_dot_general if platform() == "cpu" else None
 
 
+def folds_norms() -> bool:
+    """Whether a dense layer takes over the scale and bias of the norm before it.
+
+    On a GPU this spares `vit_cifar` a seventh of its step's bytes, by forecast
+    (docs/forecast.md). A CPU computes the norm as it stands.
+    """
+    return platform() == "gpu"
+
+
 def conv_general_dilated() -> Callable[..., Array] | None:
     """The convolution of a ResNet; None is `jax.lax.conv_general_dilated`.
 

@@ -14,7 +14,7 @@ from vit_jax.models.attention import SelfAttention
 from vit_jax.models.block_settings import BlockSettings
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.initializers import dense_inits
-from vit_jax.models.norms import LayerNorm
+from vit_jax.models.norms import LayerNorm, norm_before_dense
 
 
 @jax.custom_jvp
@@ -57,20 +57,28 @@ class Mlp(nn.Module):
 
     @nn.compact
     def __call__(
-        self, tokens: Float[Array, "batch tokens width"], *, train: bool
+        self,
+        tokens: Float[Array, "batch tokens width"],
+        dot_general: Callable[..., Array] | None = None,
+        *,
+        train: bool,
     ) -> Float[Array, "batch tokens width"]:
+        """The MLP's output; `dot_general` is that of the first layer."""
         settings, width = self.settings, tokens.shape[-1]
         hidden_width = round(width * settings.mlp_ratio)
-        dense = functools.partial(
-            nn.Dense, dtype=settings.dtype, dot_general=backend.dot_general()
-        )
+        dense = functools.partial(nn.Dense, dtype=settings.dtype)
         inits = dense_inits(settings.layer_init, width)
-        x = dense(hidden_width, name="hidden", **inits)(tokens)
+        x = dense(
+            hidden_width,
+            dot_general=dot_general or backend.dot_general(),
+            name="hidden",
+            **inits,
+        )(tokens)
         x = backend.with_stored_gradient(x)
         x = ACTIVATIONS[settings.activation](x)
         x = Dropout(settings.dropout, deterministic=not train)(x)
         inits = dense_inits(settings.layer_init, hidden_width)
-        x = dense(width, name="out", **inits)(x)
+        x = dense(width, dot_general=backend.dot_general(), name="out", **inits)(x)
         x = backend.with_stored_gradient(x)
         return Dropout(settings.dropout, deterministic=not train)(x)
 
@@ -123,10 +131,7 @@ class EncoderBlock(nn.Module):
             deterministic=not train,
             name="mlp_output_dropout",
         )
-        norm1, norm2 = (
-            LayerNorm(settings.norm_eps, settings.dtype, name=f"norm{i}")
-            for i in (1, 2)
-        )
+        norm = {"epsilon": settings.norm_eps, "dtype": settings.dtype}
         scale1, scale2 = (
             BranchScale(settings.layer_scale, self.drop_path, name=f"branch_scale{i}")
             for i in (1, 2)
@@ -137,9 +142,12 @@ class EncoderBlock(nn.Module):
 
         x = tokens
         if settings.norm_position == "pre":
-            x = add(x, scale1(attention(norm1(x), train=train), train=train))
-            branch = mlp_output_dropout(mlp(norm2(x), train=train))
-            return add(x, scale2(branch, train=train))
-        x = norm1(add(x, scale1(attention(x, train=train), train=train)))
+            branch = attention(*norm_before_dense(x, name="norm1", **norm), train=train)
+            x = add(x, scale1(branch, train=train))
+            branch = mlp(*norm_before_dense(x, name="norm2", **norm), train=train)
+            return add(x, scale2(mlp_output_dropout(branch), train=train))
+        x = add(x, scale1(attention(x, train=train), train=train))
+        x = LayerNorm(name="norm1", **norm)(x)
         branch = mlp_output_dropout(mlp(x, train=train))
-        return norm2(add(x, scale2(branch, train=train)))
+        x = add(x, scale2(branch, train=train))
+        return LayerNorm(name="norm2", **norm)(x)

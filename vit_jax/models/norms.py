@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 from flax import linen as nn
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float
@@ -13,6 +15,53 @@ from vit_jax.models import backend
 # mean. In float32 that loses the digits in which the two agree: nearly all of them on
 # an even image, whose mean is large against its deviation.
 LayerNorm = functools.partial(nn.LayerNorm, use_fast_variance=False)
+
+
+def norm_before_dense(
+    x: Float[Array, "... width"], epsilon: float, dtype: DTypeLike, name: str
+) -> tuple[Float[Array, "... width"], Callable[..., Array] | None]:
+    """What a dense layer should read and multiply with, so that it follows a LayerNorm.
+
+    Where `backend.folds_norms` says so, the dense layer's product takes over the scale
+    s and the bias b of the norm: (n s + b) W = n (s W) + b W. The gradients of s and b
+    then follow from that of W, which is small, instead of from two sums over all
+    tokens, for which XLA would store an array of float32.
+
+    It is called in a module's compact method.
+
+    Args:
+      name: of the norm, at which its "scale" and "bias" are in any case.
+
+    Returns:
+      The tokens to read, and the `dot_general` of the dense layer.
+    """
+    if not backend.folds_norms():
+        return LayerNorm(epsilon, dtype, name=name)(x), backend.dot_general()
+    normalised = LayerNorm(epsilon, dtype, use_scale=False, use_bias=False)(x)
+    scale, bias = _ScaleAndBias(name=name)(x.shape[-1])
+
+    def dot_general(tokens, kernel, *args, **kwargs):
+        scale_, bias_ = (
+            a.reshape(-1, *(kernel.ndim - 1) * (1,)) for a in (scale, bias)
+        )
+        product = jax.lax.dot_general(
+            tokens, (scale_ * kernel).astype(kernel.dtype), *args, **kwargs
+        )
+        added = jnp.sum(bias_ * kernel, axis=0).astype(product.dtype)
+        return product + jnp.expand_dims(added, tuple(range(tokens.ndim - 1)))
+
+    return normalised, dot_general
+
+
+class _ScaleAndBias(nn.Module):
+    """The parameters of a LayerNorm, without its computation."""
+
+    @nn.compact
+    def __call__(self, width: int) -> tuple[Float[Array, " width"], ...]:
+        return (
+            self.param("scale", nn.initializers.ones, (width,)),
+            self.param("bias", nn.initializers.zeros, (width,)),
+        )
 
 
 class BatchNorm(nn.BatchNorm):
