@@ -6,8 +6,8 @@ The recipe has 256 tokens from a small convolutional stem, sequence pooling as i
 Compact Transformers (Hassani et al., 2021), Muon for the blocks' matrices and AdamW for
 the rest, and MixUp or CutMix on every batch during 65% of the training.
 
-290 epochs are what a forecast for an H200 puts into the 8 minutes (docs/forecast.md):
-459 s of training expected, 344 s at best, 707 s at worst, and nothing measured.
+330 epochs are what a forecast for an H200 puts into the 8 minutes (docs/forecast.md):
+457 s of training expected, 335 s at best, 715 s at worst, and nothing measured.
 Attention weights are not dropped, because NVIDIA's fused attention, which nearly halves
 the time of a step, cannot do that.
 
@@ -26,7 +26,7 @@ from vit_jax.config import default_config
 
 def get_config() -> ConfigDict:
     config = default_config()
-    config.num_epochs = 290
+    config.num_epochs = 330
     config.batch_size = 512
     config.eval_every = "5 epochs"
     config.checkpoint_every = "10 epochs"
