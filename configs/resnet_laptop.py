@@ -20,8 +20,8 @@ or of seeds 0 and 1 with their standard deviation:
   :small_quick, time_budget="35 CPU minutes"  84.53 ± 0.30%  85.22%   7.8    37
 
 The ViT of vit_laptop.py has 88.02, 87.29 and 83.83% (folders resnet_laptop_small_* of
-experiments/results). The others are not measured yet, and nothing here was chosen by a
-result. TrivialAugment is no help in so few epochs.
+experiments/results). The others are not measured yet. TrivialAugment is here because
+the ViT has it, and is not shown to help; nothing here was chosen by a result.
 
 A step of 128 images takes 3.9 CPU seconds, of the small network 0.51, on these cores
 (the least of 16), so 30 CPU minutes are 1.3 epochs, and 10 of the small network, at

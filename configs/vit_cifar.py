@@ -7,7 +7,7 @@ Compact Transformers (Hassani et al., 2021), Muon for the blocks' matrices and A
 the rest, and MixUp or CutMix on every batch during 65% of the training.
 
 330 epochs are what a forecast for an H200 puts into the 8 minutes (docs/forecast.md):
-457 s of training expected, 335 s at best, 715 s at worst, and nothing measured.
+458 s of training expected, 336 s at best, 716 s at worst, and nothing measured.
 Attention weights are not dropped, because NVIDIA's fused attention, which nearly halves
 the time of a step, cannot do that.
 
