@@ -80,7 +80,9 @@ class Mlp(nn.Module):
         inits = dense_inits(settings.layer_init, hidden_width)
         x = dense(width, dot_general=backend.dot_general(), name="out", **inits)(x)
         x = backend.with_stored_gradient(x)
-        return Dropout(settings.dropout, deterministic=not train)(x)
+        # Two dropouts in a row keep what both keep.
+        rate = 1 - (1 - settings.dropout) * (1 - settings.mlp_output_dropout)
+        return Dropout(rate, deterministic=not train)(x)
 
 
 class BranchScale(nn.Module):
@@ -126,11 +128,6 @@ class EncoderBlock(nn.Module):
         settings = self.settings
         attention = SelfAttention(settings, name="attention")
         mlp = Mlp(settings, name="mlp")
-        mlp_output_dropout = Dropout(
-            settings.mlp_output_dropout,
-            deterministic=not train,
-            name="mlp_output_dropout",
-        )
         norm = {"epsilon": settings.norm_eps, "dtype": settings.dtype}
         scale1, scale2 = (
             BranchScale(settings.layer_scale, self.drop_path, name=f"branch_scale{i}")
@@ -145,9 +142,9 @@ class EncoderBlock(nn.Module):
             branch = attention(*norm_before_dense(x, name="norm1", **norm), train=train)
             x = add(x, scale1(branch, train=train))
             branch = mlp(*norm_before_dense(x, name="norm2", **norm), train=train)
-            return add(x, scale2(mlp_output_dropout(branch), train=train))
+            return add(x, scale2(branch, train=train))
         x = add(x, scale1(attention(x, train=train), train=train))
         x = LayerNorm(name="norm1", **norm)(x)
-        branch = mlp_output_dropout(mlp(x, train=train))
+        branch = mlp(x, train=train)
         x = add(x, scale2(branch, train=train))
         return LayerNorm(name="norm2", **norm)(x)
