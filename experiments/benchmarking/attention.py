@@ -178,5 +178,5 @@ def _measure_layer(
 
 def _has_cudnn(tokens: jax.Array) -> bool:
     """Whether `SelfAttention` computes "cudnn" on this machine, and not "plain"."""
-    chosen = backend.attention_implementation("cudnn", tokens.dtype, tokens.shape[1])
+    chosen = backend.attention_implementation("cudnn", tokens.dtype)
     return chosen == "cudnn"

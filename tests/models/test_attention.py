@@ -32,7 +32,10 @@ def attention_with(tokens, **settings):
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
 @pytest.mark.parametrize("implementation", ["xla", "cudnn"])
 def test_implementations_of_attention_agree(implementation, dtype):
-    """On a GPU "cudnn" is tested; elsewhere it is computed by "plain"."""
+    """On a GPU "cudnn" is tested; elsewhere it is computed by "plain".
+
+    The number of tokens is odd, so that one is padded.
+    """
     settings = {"num_heads": 4, "dtype": dtype, "qk_norm": True}
     layers = [
         SelfAttention(BlockSettings(**settings, attention_implementation=name))

@@ -56,7 +56,7 @@ class SelfAttention(nn.Module):
             query, key = norm(name="query_norm")(query), norm(name="key_norm")(key)
 
         implementation = backend.attention_implementation(
-            settings.attention_implementation, query.dtype, tokens.shape[1]
+            settings.attention_implementation, query.dtype
         )
         needs_weights = self.is_mutable_collection(
             "intermediates"
@@ -67,16 +67,14 @@ class SelfAttention(nn.Module):
         else:
             # On a CPU (JAX 0.10.2) "xla" took 28 to 37% longer than "plain" at 65
             # tokens; `experiments.benchmark --attention` measures them on any device.
-            mixed = jax.nn.dot_product_attention(
-                query, key, value, implementation=implementation
-            )
+            mixed = attend_to_even_number(query, key, value, implementation)
         mixed = dense(
             width,
             axis=(-2, -1),
             kernel_init=out_init,
             dot_general=backend.dot_general(),
             name="out",
-        )(mixed)
+        )(mixed)[:, : tokens.shape[1]]
         mixed = backend.with_stored_gradient(mixed)
         return Dropout(settings.dropout, deterministic=not train)(mixed)
 
@@ -175,6 +173,34 @@ def _attend_backward(scale, kept, slope):
 
 
 attend_in_16_bits.defvjp(_attend_forward, _attend_backward)
+
+
+def attend_to_even_number(
+    query: Float[Array, "batch tokens heads head"],
+    key: Float[Array, "batch tokens heads head"],
+    value: Float[Array, "batch tokens heads head"],
+    implementation: str,
+) -> Float[Array, "batch even_tokens heads head"]:
+    """`jax.nn.dot_product_attention`, of which an odd number of tokens is padded.
+
+    JAX (0.11) refuses to differentiate NVIDIA's fused kernel for an odd number. The
+    token that is added is masked out: no other token attends to it.
+
+    Returns:
+      The mixed tokens, and where a token was added, its output as the last one. It is
+      of no use. The caller cuts it off behind the next product, where this costs no
+      copy.
+    """
+    attend = functools.partial(
+        jax.nn.dot_product_attention, implementation=implementation
+    )
+    batch, num_tokens = query.shape[:2]
+    if num_tokens % 2 == 0:
+        return attend(query, key, value)
+    padding = ((0, 0), (0, 1), (0, 0), (0, 0))
+    padded = (jnp.pad(x, padding) for x in (query, key, value))
+    lengths = jnp.full(batch, num_tokens, jnp.int32)
+    return attend(*padded, query_seq_lengths=lengths, key_value_seq_lengths=lengths)
 
 
 def mimetic_kernels(

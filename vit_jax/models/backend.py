@@ -102,18 +102,13 @@ def with_stored_gradient(x: Array) -> Array:
     return storage.with_stored_gradient(x) if platform() == "cpu" else x
 
 
-def attention_implementation(asked: str, dtype: DTypeLike, num_tokens: int) -> str:
+def attention_implementation(asked: str, dtype: DTypeLike) -> str:
     """`asked`, or "plain" in place of a "cudnn" that cannot run here.
 
     NVIDIA's fused kernel needs 16-bit numbers and a GPU of compute capability 8.0 or
-    higher, and JAX (0.11) calls it only for an even number of tokens. A run that was
-    trained with it can thus be loaded on any machine.
+    higher. A run that was trained with it can thus be loaded on any machine.
     """
-    can_fuse = (
-        jnp.dtype(dtype).itemsize == 2
-        and num_tokens % 2 == 0
-        and _compute_capability() >= 8.0
-    )
+    can_fuse = jnp.dtype(dtype).itemsize == 2 and _compute_capability() >= 8.0
     return "plain" if asked == "cudnn" and not can_fuse else asked
 
 
