@@ -214,3 +214,13 @@ def test_milestones():
 def test_milestones_that_do_not_fit_are_refused(settings):
     with pytest.raises(UserError, match="milestone_epochs is"):
         short_schedule(name="milestones", **settings)
+
+
+def test_gradients_of_one_shape_are_stored_in_one_array_on_a_gpu():
+    grads = {"a": jnp.arange(3.0), "b": jnp.ones((2, 3)), "c": 2 * jnp.arange(3.0)}
+    for platform, num_arrays in (("cpu", 0), ("gpu", 2)):
+        with backend.computing_for(platform):
+            stored = optim.stored_by_shape(grads)
+            traced = str(jax.make_jaxpr(lambda g: optim.stored_by_shape(g))(grads))
+        jax.tree.map(np.testing.assert_array_equal, stored, grads)
+        assert traced.count("optimization_barrier") == num_arrays

@@ -129,6 +129,26 @@ def _muon_labels(params: Any) -> Any:
     )
 
 
+def stored_by_shape(grads: Any) -> Any:
+    """The same gradients, those of one shape stored in one array.
+
+    It does this where `backend.groups_leaves`. XLA computes in one kernel what reads
+    the same array, so that the leaves of a ViT's blocks are then updated together and
+    not each by a kernel of its own.
+    """
+    if not backend.groups_leaves():
+        return grads
+    leaves, tree = jax.tree.flatten(grads)
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for index, leaf in enumerate(leaves):
+        groups.setdefault(leaf.shape, []).append(index)
+    for group in groups.values():
+        stack = jax.lax.optimization_barrier(jnp.stack([leaves[i] for i in group]))
+        for index, leaf in zip(group, stack, strict=True):
+            leaves[index] = leaf
+    return tree.unflatten(leaves)
+
+
 def global_norm(grads: Any) -> Float[Array, ""]:
     """The L2 norm of all gradients together.
 

@@ -72,6 +72,7 @@ def train_step(
     )
     params, frozen = trainable.split(state.params, trained)
     with jax.named_scope("optimizer"):
+        grads = optim.stored_by_shape(grads)
         updates, opt_state = optimizer.update(grads, state.opt_state, params)
         updates = jax.tree.map(lambda u: u * lr_scale, updates)
         params = trainable.merge(optax.apply_updates(params, updates), frozen)
