@@ -20,9 +20,9 @@ def test_augmented_views_without_augmentation_are_the_images(tiny_config):
     config["augment.mixup_alpha"] = 1.0
     mixed, captions = augmented_views(config, dataset, indices, num_views=2)
     assert (mixed != views).mean() > 0.5
-    # The partner's share is right to the pixel; it is one of the two others.
-    share = int(captions[0][0].split()[1].rstrip("%")) / 100
-    both = [(1 - share) * views[0, 0] + share * views[p, 0] for p in (1, 2)]
+    # The partner's fraction is right to the pixel; it is one of the two others.
+    fraction = int(captions[0][0].split()[1].rstrip("%")) / 100
+    both = [(1 - fraction) * views[0, 0] + fraction * views[p, 0] for p in (1, 2)]
     assert min(np.abs(mixed[0, 0] - one).max() for one in both) < 3
     assert describe_augmentation(config, 20) == "Augmentation: MixUp"
     config["augment.mix_until"] = "0%"

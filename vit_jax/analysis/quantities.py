@@ -71,7 +71,8 @@ def _quality(scores: Mapping[str, Any]) -> list[Row]:
         (
             "Mean AUC",
             percent(scores["macro"]["auc"]),
-            "chance that an image of a class scores higher for it than one of another",
+            "probability that an image of a class has a higher score for this class "
+            "than an image of another class",
         ),
         (
             "Loss",

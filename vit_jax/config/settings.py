@@ -8,7 +8,7 @@ from vit_jax.config.augment_settings import AUGMENT_FIELDS
 from vit_jax.config.fields import (
     Field,
     choice,
-    count_or_share,
+    count_or_fraction,
     duration,
     fraction,
     integer,
@@ -118,10 +118,10 @@ FIELDS: dict[str, Field] = {
         "which batches are copied in the background; auto: on the device if half of "
         "its free memory holds them.",
     ),
-    "data.validation": count_or_share(
+    "data.validation": count_or_fraction(
         5000,
         "Training images held out for validation, stratified by class: their number, "
-        'or their share, such as "10%".',
+        'or their fraction, such as "10%".',
     ),
     "data.select_on": choice(
         ("val", "test", "nothing"),

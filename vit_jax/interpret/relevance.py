@@ -47,10 +47,10 @@ def propagate(
     relevance so far, moved by the positive part of gradient times weight, averaged over
     the heads.
     """
-    shares = np.maximum(gradients * weights, 0).mean(axis=-3)
+    positive = np.maximum(gradients * weights, 0).mean(axis=-3)
     relevance = np.eye(weights.shape[-1], dtype=weights.dtype)
-    for share in np.moveaxis(shares, -3, 0):
-        relevance = relevance + share @ relevance
+    for block in np.moveaxis(positive, -3, 0):
+        relevance = relevance + block @ relevance
     return relevance
 
 
