@@ -16,7 +16,7 @@ from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.figures import dataset as dataset_figures
 from vit_jax.figures import embedding, images, style
 from vit_jax.files import write_file
-from vit_jax.metrics import distances, duplicates, pixels
+from vit_jax.metrics import distances, duplicates
 from vit_jax.runs.run import Run
 
 Splits = Mapping[str, data.Dataset]
@@ -87,7 +87,7 @@ def draw_data(
     """Numbers, and figures by file name, of the images as they are."""
     train = splits["train"]
     mean, std = data.normalization(config.data, train)
-    found = pixels.pixel_statistics(np.asarray(train.images))
+    found = data.pixel_statistics(train.images)
     counts = {name: split.count_classes() for name, split in splits.items()}
     first = train.images[rng.integers(len(train))]
     used = "mean {}, std {}".format(
