@@ -24,6 +24,13 @@ from vit_jax.config.model_settings import MODEL_FIELDS
 
 MAX_SIDE = 4096  # pixels
 
+# For each value of data.select_on, how the checkpoint that is scored came about.
+SELECTED = {
+    "val": "selected on images held out from training",
+    "test": "selected on the test split, which is optimistic",
+    "nothing": "the last one, because nothing was selected",
+}
+
 # "a.b": Field. The order is the order of `--list_keys`.
 FIELDS: dict[str, Field] = {
     "seed": integer(
@@ -124,7 +131,7 @@ FIELDS: dict[str, Field] = {
         'or their fraction, such as "10%".',
     ),
     "data.select_on": choice(
-        ("val", "test", "nothing"),
+        tuple(SELECTED),
         "Split whose accuracy selects the checkpoint that is tested at the end: the "
         "validation split; the test split, which is optimistically biased; or nothing, "
         "which takes the last step.",
@@ -178,8 +185,8 @@ FIELDS: dict[str, Field] = {
     ),
     "pretrained.positions": choice(
         ("cubic_antialias", "cubic", "dino", "bilinear", "zoom", "origin"),
-        "How positions are resized to another grid; origin: as the code does that the "
-        "weights come from.",
+        "How positions are resized to another grid; origin: the method of the code "
+        "that published the weights.",
     ),
     "pretrained.grid": integers(
         None, "Rows and columns of the weights' positions, where they are not square."
@@ -285,7 +292,7 @@ FIELDS: dict[str, Field] = {
     ),
     "distill.alpha": fraction(
         0.5,
-        "Weight of the teacher's term in the loss; that of the labels has the rest.",
+        "Weight of the teacher's term in the loss; that of the labels is 1 minus it.",
     ),
     "distill.temperature": number(
         3.0, "Divides the logits of both models before the softmax, with soft.", 0.1
