@@ -1,9 +1,9 @@
 """Attention weights of a ViT, read from its forward pass, and heat maps of them.
 
-Maps are fractions on the grid of patches, [batch, rows, columns]. They start from the
-tokens that the heads read: the class token, and as much the distillation token where
-there is one; with mean pooling all patches equally; with sequence pooling the patches
-by their learned softmax weights.
+Maps are fractions on the grid of patches, [batch, rows, columns]. They start from what
+the heads read: the class token, or equally the class and distillation tokens; with mean
+pooling all patches equally; with sequence pooling the patches, each with its learned
+softmax weight.
 """
 
 import dataclasses
