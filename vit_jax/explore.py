@@ -29,7 +29,10 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--out", metavar="DIR", required=True, help="where to write")
     parser.add_argument(
-        "--tsne_images", type=int, default=1000, help="of the test split; 10 or more"
+        "--tsne_images",
+        type=int,
+        default=1000,
+        help="test images that t-SNE shows; 10 or more",
     )
     add_data_flags(parser)
     options, unknown = parser.parse_known_args(arguments)

@@ -35,11 +35,11 @@ class Entry:
       worst_class: the name of the class with the lowest F1 score on it.
       goal: the training accuracy, 0 to 1, that `numbers` counts epochs to.
       latency: see `latency.describe`.
-      numbers: those of `compared.COLUMNS`; None where unknown. Parameters are
-        in millions, operations of one forward pass in billions (1e9), milliseconds for
-        one image in batches of 1 and of 128, measured here and now, or None where the
-        timings spread too far. Epochs and seconds
-        to an accuracy are infinite where it was never reached.
+      numbers: those of `compared.COLUMNS`; None where unknown. Parameters are in
+        millions, and operations of one forward pass in billions (1e9). Milliseconds
+        are for one image, in batches of 1 and of 128, measured by this process; None
+        where the timings spread too far. Epochs and seconds to an accuracy are infinite
+        where it was never reached.
     """
 
     name: str

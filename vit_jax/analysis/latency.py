@@ -13,8 +13,8 @@ from jaxtyping import UInt8
 from vit_jax.runs.run import Run
 
 BATCH_SIZES = (1, 128)
-# Largest distance of the quartiles, over the median, with which a median is stated.
-# Timings of a quiet machine have a few per cent.
+# Largest difference of the quartiles, divided by the median, for which a median is
+# stated. On a quiet machine it is a few per cent.
 MAX_SPREAD = 0.5
 
 

@@ -88,8 +88,8 @@ def write_page(
 def _render_picture(name: str, figure: Figure, path: pathlib.Path) -> dict[str, Any]:
     """Saves a figure; its title, caption and width, and the PNG as a data URL.
 
-    A page has 96 pixels to the inch whatever the screen has. In its size in inches the
-    figure's text is legible.
+    A page has 96 pixels per inch on any screen. This width shows the figure in its own
+    size in inches, in which its text is legible.
     """
     content = base64.b64encode(style.save(figure, path).read_bytes()).decode()
     return {

@@ -146,7 +146,7 @@ def switch(default: bool | None, meaning: str) -> Field:
 
 
 def text(default: str, meaning: str) -> Field:
-    """Text; no path or name may have a NUL, and none is longer than 4,096."""
+    """Text of at most 4,096 characters without NUL, which no path or name may have."""
 
     def check(value):
         if not isinstance(value, str) or "\0" in value or len(value) > 4096:

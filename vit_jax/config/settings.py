@@ -264,13 +264,13 @@ FIELDS: dict[str, Field] = {
         None, "Epochs after which the milestones schedule changes its rate.", 0.0
     ),
     "schedule.milestone_scales": numbers(
-        None, "Learning rate over its peak from each milestone on.", 0.0
+        None, "Learning rate divided by its peak from each milestone on.", 0.0
     ),
     "schedule.warmup": duration(
         "5 epochs", "Length of the linear warm-up from 0 to the peak."
     ),
     "schedule.floor": fraction(
-        0.0, "Final learning rate over its peak, with warmup_cosine and linear."
+        0.0, "Final learning rate divided by the peak, with warmup_cosine and linear."
     ),
     "schedule.plateau_factor": fraction(
         0.5, "Factor by which the plateau schedule reduces the rate."

@@ -22,7 +22,7 @@ class Settings(ConfigDict):
         config.optim.learning_rate = 3e-4
         config["optim.learning_rate"] = 3e-4  # the same
         config["stages.1.optim.learning_rate"] = 3e-4  # of the second stage
-        config.schedule = {"name": "linear", "warmup": 5}  # the others stay
+        config.schedule = {"name": "linear", "warmup": 5}  # others keep theirs
 
     Raises:
       UserError: on assignment; the key is unknown or the value not allowed. The message

@@ -1,4 +1,4 @@
-"""What the stages of a ResNet respond to, and which of it speaks for a class."""
+"""Feature maps of a ResNet, and Grad-CAM: where they raise the logit of a class."""
 
 import functools
 from typing import Any
@@ -37,7 +37,7 @@ def grad_cam(
     classes: Int[np.ndarray, " batch"],
     stage: int | None = None,
 ) -> Float[np.ndarray, "batch rows columns"]:
-    """Where a stage's features speak for a class; 0 or more, in units of the logit.
+    """Where a stage's features raise the logit of a class; 0 or more, in its units.
 
     Selvaraju et al., 2017, "Grad-CAM" (arXiv:1610.02391), equations 1 and 2: the
     features, each weighted by its mean gradient, summed, and only what is positive.
