@@ -8,6 +8,7 @@ import pytest
 from tests.analysis.made import make_entry, table_below
 from vit_jax.analysis import compare
 from vit_jax.compare import main
+from vit_jax.config.settings import SELECTED
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 
@@ -23,7 +24,7 @@ def test_the_command(two_runs, tiny_run, tmp_path, capsys):
     }  # fmt: skip
     (row,) = table_below(markdown, "# Comparison")
     assert (row["run"], row["seeds"]) == ("tiny (+1)", "0, 1")
-    assert row["selected on"] == "validation split"
+    assert row["checkpoint"] == SELECTED["val"]
     rows = list(csv.DictReader((tmp_path / "comparison.csv").read_text().splitlines()))
     results = tiny_run[1]
     for row in rows:

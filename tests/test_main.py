@@ -31,6 +31,8 @@ def run_main(*arguments, prelude=""):
         (["--config=configs/vit_digits.py"], "--workdir is missing"),
         (["--config=configs/vit_digit.py", "--workdir=w"], "vit_digits.py"),
         (["--config=configs/vit_digits.py", "--wokdir=w"], '"--workdir"'),
+        (["--flagfile=flags.txt", "--workdir=w"], "write the settings into a config"),
+        (["--workdir=w", "--flagfile", "flags.txt"], "--flagfile is not supported"),
     ],
 )
 def test_mistakes_are_one_sentence_without_a_traceback(arguments, words):

@@ -8,11 +8,9 @@ was trained with, and t-SNE shows its features, too.
 """
 
 import functools
-import pathlib
 from collections.abc import Sequence
 
-from vit_jax.config import apply_overrides, check_config, load_config_file
-from vit_jax.config.command_line import add_data_flags, moved_settings
+from vit_jax.config.command_line import add_data_flags
 from vit_jax.errors import UserError
 from vit_jax.parallel.commands import (
     SETTINGS_EPILOG,
@@ -31,10 +29,13 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--out", metavar="DIR", required=True, help="where to write")
     parser.add_argument(
-        "--tsne_images", type=int, default=1000, help="of the test split; 10 or more"
+        "--tsne_images",
+        type=int,
+        default=1000,
+        help="test images that t-SNE shows; 10 or more",
     )
     add_data_flags(parser)
-    options, overrides = parser.parse_known_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
     if options.tsne_images < 10:
         raise UserError(f"--tsne_images is {options.tsne_images}; give 10 or more.")
     if bool(options.config) == bool(options.run):
@@ -44,30 +45,9 @@ def main(arguments: Sequence[str]) -> None:
         )
     announce(options.run or options.config)
     # Imported late: JAX takes seconds to load, and mistakes are reported before.
-    from vit_jax import data
     from vit_jax.analysis.explore import explore
-    from vit_jax.analysis.run_data import load_splits
-    from vit_jax.files import make_folder
-    from vit_jax.runs.load import load_classifier
-    from vit_jax.runs.user_code import add_user_code
 
-    out, run = pathlib.Path(options.out), None
-    if options.run:
-        moved = moved_settings(options, overrides)
-        run = load_classifier(options.run)
-        config, splits = load_splits(run, moved)
-    else:
-        moved = moved_settings(options, ())
-        flags = [f"--{name}" for name in vars(options)]
-        overrides += [f"--config.{key}={value}" for key, value in moved.items()]
-        config = load_config_file(options.config)
-        config = apply_overrides(config, overrides, flags)
-        check_config(config)
-        add_user_code(config.code)
-        splits = data.load(config.data)
-    # After the data, so that a mistake in them leaves no folder behind.
-    make_folder(out, "--out")
-    explore(config, splits, out, run=run, tsne_images=options.tsne_images)
+    explore(options, unknown)
 
 
 run = functools.partial(run_command, main)

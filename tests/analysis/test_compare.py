@@ -60,10 +60,10 @@ def test_what_was_selected_on_is_said_in_words(tmp_path):
     # Nothing need have been evaluated.
     entries[2].records[:] = [r for r in entries[2].records if r["split"] == "train"]
     rows = table_below(compare.write_comparison(entries, tmp_path), "# Comparison")
-    assert [row["selected on"] for row in rows] == [
-        "validation split",
-        "test split",
-        "last epoch, nothing selected",
+    assert [row["checkpoint"] for row in rows] == [
+        "selected on images held out from training",
+        "selected on the test split, which is optimistic",
+        "the last one, because nothing was selected",
     ]
 
 

@@ -59,15 +59,15 @@ def test_mirrored_scores_by_hand():
     dataset = data.Dataset(images, np.array([0, 1], np.int32), ("bright", "dark"))
 
     def score(dataset):
-        share = dataset.images[:, 0, 0].astype(np.float32) / 255
-        return Scored(dataset, np.log(np.concatenate([share, 1 - share], 1)))
+        fraction = dataset.images[:, 0, 0].astype(np.float32) / 255
+        return Scored(dataset, np.log(np.concatenate([fraction, 1 - fraction], 1)))
 
     first, second = score(dataset), score(evaluate.mirror(dataset))
     assert first.accuracy == 1 and second.accuracy == 0.5
     scores = evaluate.describe_mean(first, second)
-    shares = np.array([125 / 255, 1 - 15 / 255])
+    fractions = np.array([125 / 255, 1 - 15 / 255])
     assert scores["accuracy"] == 0.5
-    assert scores["loss"] == pytest.approx(-np.log(shares).mean(), rel=1e-6)
+    assert scores["loss"] == pytest.approx(-np.log(fractions).mean(), rel=1e-6)
 
 
 def test_logged_train_accuracy_is_the_mean_over_the_last_epoch():

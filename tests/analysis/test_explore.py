@@ -21,11 +21,13 @@ def make_dataset(images, num_classes=2):
 def test_samples_are_of_their_classes():
     images = np.arange(40, dtype=np.uint8)[:, None, None, None].repeat(3, axis=3)
     dataset = Dataset(images, np.array([0, 2] * 20, np.int32), ("even", "empty", "odd"))
-    samples, names = explore.class_samples(dataset, RNG, num_samples=5)
-    assert names == ["even", "odd"] and samples.shape == (2, 5, 1, 1, 3)
+    samples, names = explore.class_samples(dataset, RNG)
+    assert names == ["even", "odd"] and samples.shape == (2, 10, 1, 1, 3)
     assert (samples[0] % 2 == 0).all() and (samples[1] % 2 == 1).all()
-    assert len(np.unique(samples)) == 10
-    assert explore.class_samples(dataset, RNG, 99)[0].shape[1] == 20
+    assert len(np.unique(samples)) == 20
+    # No more than the smallest class has.
+    few = dataset.select(np.arange(7))
+    assert explore.class_samples(few, RNG)[0].shape[:2] == (2, 3)
 
 
 def test_duplicates_are_counted_across_splits():

@@ -18,7 +18,7 @@ def test_quantities_are_named_explained_and_in_percent():
     assert found["Temperature"][0] == "none" and "only 1 of" in found["Temperature"][1]
     assert found["Trained in stage 1"] == (
         "170",
-        "numbers that learned from step 0 to 3",
+        "parameters trained in steps 0 to 3",
     )
     assert found["Trained in stage 2"][0] == "3,850"
     assert all(meaning for _, meaning in found.values())

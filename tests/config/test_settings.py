@@ -37,7 +37,7 @@ def test_every_setting_is_read():
                 chains.add(
                     (getattr(owner, "attr", getattr(owner, "id", "")), node.attr)
                 )
-            # data/__init__.py reads mean and std by name.
+            # data/statistics.py reads mean and std by name.
             elif isinstance(node, ast.Constant) and path.parent.name == "data":
                 chains.add(("data", node.value))
     networks = (ViT, ResNet, MaskedAutoencoder)

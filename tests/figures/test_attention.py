@@ -59,19 +59,19 @@ def test_mean_distances():
 
 
 def test_deletion_insertion():
-    share = np.linspace(0, 1, 5)
+    fraction = np.linspace(0, 1, 5)
     error = np.full(5, 0.1)
-    deletion = {"rollout": (1 - share, error), "random": (0.5 - share / 2, error)}
-    insertion = {"rollout": (share, error)}
-    figure = attention.deletion_insertion(share, deletion, insertion)
+    deletion = {"rollout": (1 - fraction, error), "random": (0.5 - fraction / 2, error)}
+    insertion = {"rollout": (fraction, error)}
+    figure = attention.deletion_insertion(fraction, deletion, insertion)
     left, right = figure.axes
     low, high = left.collections[0].get_datalim(left.transData).intervaly
     np.testing.assert_allclose((low, high), (-10, 110))
     for line, (name, (values, _)) in zip(left.lines, deletion.items(), strict=True):
         assert line.get_label() == name
-        np.testing.assert_allclose(line.get_xdata(), 100 * share)
+        np.testing.assert_allclose(line.get_xdata(), 100 * fraction)
         np.testing.assert_allclose(line.get_ydata(), 100 * values)
-    np.testing.assert_allclose(right.lines[0].get_ydata(), 100 * share)
+    np.testing.assert_allclose(right.lines[0].get_ydata(), 100 * fraction)
 
 
 def bar_colors(figure):

@@ -24,10 +24,10 @@ def test_save_writes_the_format_of_the_suffix(tmp_path, suffix, magic):
         assert (width, height) == (300, 150)  # inches at 150 dots
 
 
-def test_long_names_are_shortened():
-    assert style.shorten("photo.jpg", 9) == "photo.jpg"
+def test_long_names_lose_their_middle():
+    assert style.ellipsize("photo.jpg", 9) == "photo.jpg"
     for length in (8, 9):
-        short = style.shorten("a_long_name.jpg", length)
+        short = style.ellipsize("a_long_name.jpg", length)
         assert len(short) == length
         assert short.startswith("a_l") and short.endswith(".jpg")
 

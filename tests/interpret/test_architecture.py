@@ -8,6 +8,7 @@ import pytest
 from tests.interpret.descriptions import describe, flat
 from tests.rows import slow
 from vit_jax import models
+from vit_jax.config.settings import FIELDS
 
 
 def by_name(parts):
@@ -112,6 +113,16 @@ def test_settings_change_the_drawing():
     assert opened["Self-attention"].num_params == 3
     assert opened["LayerScale"].lines == ("one factor per channel, from 0.1",)
     assert described.notes == ()
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [("gelu", "GELU"), ("gelu_tanh", "GELU (tanh)"), ("relu", "ReLU")],
+)
+def test_every_activation_is_named(name, words):
+    described, _ = describe("vit", depth=1, activation=name)
+    assert described.block[-1].parts[1].lines[-1].endswith(f"→ 768, {words}")
+    assert name in FIELDS["model.activation"].allowed
 
 
 def test_a_distillation_token_has_a_head():

@@ -19,8 +19,8 @@ def test_curves_tell_a_good_map_from_a_bad_one():
     """A model that looks at the upper left quarter only."""
 
     def predict(images):
-        share = images[:, :4, :4].mean(axis=(1, 2, 3)) / 255
-        return np.stack([share, 1 - share], axis=1)
+        fraction = images[:, :4, :4].mean(axis=(1, 2, 3)) / 255
+        return np.stack([fraction, 1 - fraction], axis=1)
 
     images = np.full((2, 8, 8, 1), 255, np.uint8)
     good = np.array([[[1.0, 0], [0, 0]]] * 2)
@@ -39,19 +39,19 @@ def test_curves_tell_a_good_map_from_a_bad_one():
     # One cell covers everything, so that its random control has one cell as well.
     assert list(curves) == [*maps, "random, 2 × 2", "random, 1 × 1"] == list(scores)
     assert scores["coarse"]["deletion_minus_random"] == 0
-    chance = scores["random, 2 × 2"]["deletion"]
-    assert scores["good"]["deletion"] < chance < scores["bad"]["deletion"]
+    random = scores["random, 2 × 2"]["deletion"]
+    assert scores["good"]["deletion"] < random < scores["bad"]["deletion"]
     assert scores["good"]["deletion_minus_random"] == pytest.approx(
-        scores["good"]["deletion"] - chance
+        scores["good"]["deletion"] - random
     )
 
 
 def test_standard_errors_by_hand():
-    share = np.array([0.0, 1.0])
+    fraction = np.array([0.0, 1.0])
     areas = np.array([[0.1, 0.1], [0.2, 0.2], [0.6, 0.6]])
-    found = faithfulness.Curves(share, areas, 2 * areas)
-    by_chance = faithfulness.Curves(share, areas + 0.25, 2 * areas)
-    scores = faithfulness.describe(found, by_chance)
+    found = faithfulness.Curves(fraction, areas, 2 * areas)
+    control = faithfulness.Curves(fraction, areas + 0.25, 2 * areas)
+    scores = faithfulness.describe(found, control)
     assert scores["deletion"] == pytest.approx(0.3)
     # The squared deviations are 0.04, 0.01 and 0.09: std / sqrt(3) with n - 1 = 2.
     assert scores["deletion_error"] == pytest.approx((0.14 / 2 / 3) ** 0.5)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.interpret.untrained import CLASSES, IMAGES, make_resnet_run, make_run
+from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.interpret import attention, gradcam
 
@@ -21,6 +22,13 @@ def test_grad_cam_of_the_last_stage_is_the_class_activation_map():
         found, np.maximum(by_hand, 0), rtol=1e-4, atol=1e-5 * np.abs(by_hand).max()
     )
     assert gradcam.grad_cam(run, IMAGES, CLASSES, 1).shape == (3, 8, 8)
+
+
+@pytest.mark.slow
+def test_feature_maps_are_in_the_order_of_the_stages():
+    model = models.ResNet(num_classes=4, stage_sizes=(1,) * 10, width=1)
+    maps = gradcam.feature_maps(make_run(model), IMAGES)
+    assert list(maps) == ["stem", *(f"stage{i}" for i in range(1, 11))]
 
 
 def test_each_kind_of_model_has_its_pictures():

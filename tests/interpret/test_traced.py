@@ -1,9 +1,11 @@
 """Shapes and parameters of a network, traced without computing anything."""
 
 import numpy as np
+import pytest
 
 from vit_jax import models
 from vit_jax.interpret import traced
+from vit_jax.models import backend
 
 VIT = models.ViT(num_classes=5, width=8, depth=2, num_heads=2, patch_size=4)
 
@@ -16,6 +18,17 @@ def test_shapes_are_those_of_one_image():
     assert found.outputs["head"] == (5,)
     assert found.kernel("stem/projection") == (4, 4, 3, 8)
     assert traced.image_part(found).output == "8 × 12 × 3"
+
+
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_an_accelerator_traces_the_same(platform):
+    """On a GPU, a dense layer of a pre-norm ViT takes over the norm before it."""
+    with backend.computing_for(platform):
+        found = traced.Traced(VIT, (8, 12, 3))
+    here = traced.Traced(VIT, (8, 12, 3))
+    assert (found.inputs, found.outputs) == (here.inputs, here.outputs)
+    assert found.outputs["block0/norm1"] == (7, 8)
+    assert found.count("block0/norm1") == here.count("block0/norm1") == 2 * 8
 
 
 def test_parameters_are_counted_below_paths():

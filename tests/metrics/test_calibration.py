@@ -67,12 +67,12 @@ def test_agrees_with_scikit_learn():
         sklearn.metrics.brier_score_loss(labels, probabilities, scale_by_half=False)
     )
     correct = probabilities.argmax(axis=1) == labels
-    share_right, confidence = sklearn.calibration.calibration_curve(
+    fraction_right, confidence = sklearn.calibration.calibration_curve(
         correct, probabilities.max(axis=1), n_bins=15
     )
     bins = calibration.reliability_bins(logits, labels)
     filled = bins.counts > 0
-    np.testing.assert_allclose(bins.accuracy[filled], share_right)
+    np.testing.assert_allclose(bins.accuracy[filled], fraction_right)
     np.testing.assert_allclose(bins.confidence[filled], confidence)
 
 

@@ -39,7 +39,6 @@ def test_near_duplicates(side, channels):
     assert pairs.tolist() == [[1, 3], [4, 11]]
     assert correlations[0] == pytest.approx(1, abs=1e-5)
     assert 0.97 <= correlations[1] < 1
-    assert len(duplicates.near_duplicates(images, others, 0.9999)[0]) == 1
 
 
 def test_even_images_resemble_nothing():
@@ -48,11 +47,13 @@ def test_even_images_resemble_nothing():
 
 
 def test_correlation_is_that_of_the_thumbnails():
-    images, others = _images(1, 0), _images(1, 1)
+    images = _images(1, 0)
+    noise = np.random.default_rng(1).normal(0, 20, images.shape)
+    others = (images + noise).clip(0, 255).astype(np.uint8)
     expected = np.corrcoef(
         *(x.reshape(16, 2, 16, 2, 3).mean((1, 3)).ravel() for x in (images, others))
     )[0, 1]
-    _, correlations = duplicates.near_duplicates(images, others, -1.0)
+    _, correlations = duplicates.near_duplicates(images, others)
     assert correlations[0] == pytest.approx(expected, abs=1e-5)
 
 

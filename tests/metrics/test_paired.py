@@ -24,8 +24,8 @@ def test_mcnemar_by_hand():
 
 def test_mcnemar_agrees_with_statsmodels():
     rng = np.random.default_rng(0)
-    for share in (0.1, 0.5, 0.9):
-        a, b = rng.random((2, 60)) < [[share], [0.5]]
+    for fraction in (0.1, 0.5, 0.9):
+        a, b = rng.random((2, 60)) < [[fraction], [0.5]]
         table = [[sum(a & b), sum(a & ~b)], [sum(~a & b), sum(~a & ~b)]]
         expected = contingency_tables.mcnemar(table, exact=True).pvalue
         assert paired.mcnemar(a, b).p_value == pytest.approx(expected, rel=1e-9)

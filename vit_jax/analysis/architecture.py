@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from ml_collections import ConfigDict
 
 from vit_jax import augment, data, models
-from vit_jax.config import apply_overrides, check_config, load_config_file, make_config
+from vit_jax.config import (
+    apply_overrides,
+    check_config,
+    load_config_file,
+    read_saved_config,
+)
 from vit_jax.errors import UserError
 from vit_jax.figures import architecture as architecture_figures
 from vit_jax.figures import style
@@ -33,7 +38,7 @@ def choose_network(
         )
     if options.workdir:
         folder = RunFolder(options.workdir)
-        config = make_config(folder.read("config"))
+        config = read_saved_config(folder.read("config"))
         add_code_of_run(config.code)
         apply_overrides(config, overrides, flags)
         if overrides:

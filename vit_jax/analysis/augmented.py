@@ -9,23 +9,23 @@ from ml_collections import ConfigDict
 from vit_jax import augment, data
 from vit_jax.training.plan import make_plan
 
+NUM_VIEWS = 8  # Of each image: one for each of the first passes over the data.
+
 
 def augmented_views(
     config: ConfigDict,
     dataset: data.Dataset,
     indices: np.ndarray,
-    num_views: int = 8,
 ) -> tuple[UInt8[np.ndarray, "n views h w c"], list[list[str]]]:
-    """Views of some images as training sees them at its start, mixed among each other.
+    """Some images as training sees them in its first passes over the data.
 
-    Beside them are captions that say what each view is mixed with, such as "+ 30% dog",
-    or nothing.
+    They are mixed among each other. Beside these views are captions that say what each
+    is mixed with, such as "+ 30% dog", or nothing.
 
     Args:
       config: complete settings.
       dataset: the training split.
       indices: of the images in it.
-      num_views: one for each pass over the data, from the first.
     """
     mean, std = data.normalization(config.data, dataset)
     config_augment = config.augment.copy_and_resolve_references()
@@ -42,7 +42,7 @@ def augmented_views(
     )
     chosen = dataset.select(indices)
     views, captions = [], [[] for _ in indices]
-    for epoch in range(num_views):
+    for epoch in range(NUM_VIEWS):
         normalized, targets = view(
             jax.random.key(epoch),
             jnp.asarray(chosen.images),
@@ -52,15 +52,15 @@ def augmented_views(
             indices=jnp.asarray(indices, jnp.int32),
             run_key=jax.random.key(config.seed),
         )
-        views.append(np.asarray(normalized) * np.float32(std) + np.float32(mean))
-        for own, shares in enumerate(np.array(targets)):
-            shares[own] = 0
-            partner = shares.argmax()
+        views.append(np.asarray(augment.to_pixels(normalized, mean, std)))
+        for own, fractions in enumerate(np.array(targets)):
+            fractions[own] = 0
+            partner = fractions.argmax()
             name = dataset.class_names[chosen.labels[partner]]
-            is_mixed = shares[partner] >= 0.005
-            captions[own].append(f"+ {shares[partner]:.0%} {name}" if is_mixed else "")
-    images = (255 * np.stack(views, axis=1)).round().clip(0, 255).astype(np.uint8)
-    return images, captions
+            is_mixed = fractions[partner] >= 0.005
+            caption = f"+ {fractions[partner]:.0%} {name}" if is_mixed else ""
+            captions[own].append(caption)
+    return np.stack(views, axis=1), captions
 
 
 def describe_augmentation(config: ConfigDict, num_examples: int) -> str:

@@ -31,7 +31,7 @@ def compare(
       UserError: fewer than two runs, or one given twice; and as `write_comparison`.
     """
     names = name_runs(workdirs)
-    # A folder that is none is reported before the others are scored.
+    # A folder without a run is reported before any run is scored.
     for workdir in workdirs:
         RunFolder(workdir).read("config")
     entries = [

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from vit_jax.analysis import evaluate, latency
 from vit_jax.analysis.entries import Entry, summarize_group
 from vit_jax.analysis.tables import markdown_table
+from vit_jax.config.settings import SELECTED
 from vit_jax.figures import compare as figures
 from vit_jax.metrics import classification
 
@@ -37,11 +38,6 @@ COST = {
     "seconds_to_train_accuracy": ("seconds to ≥ {goal} train accuracy", 1, ".4g"),
 }
 COLUMNS = QUALITY | COST
-_SELECTED_ON = {
-    "val": "validation split",
-    "test": "test split",
-    "nothing": "last epoch, nothing selected",
-}
 QUALITY_NOTE = (
     "– : not known. The gap is the generalisation gap, train accuracy minus test "
     "accuracy. With the train split scored, the checkpoint classifies its images "
@@ -53,8 +49,9 @@ COST_NOTE = (
     "GFLOPs are of one forward pass of one image; inference is the median time for one "
     "image with its quartiles, measured on the machine that compares, and not stated "
     "where the quartiles lie further apart than half the median. Epochs and seconds to "
-    "a train accuracy go by the mean that each epoch's training steps logged. A run "
-    "that selected on the test split has its validation accuracy from there."
+    "a train accuracy are counted with the mean accuracy that each epoch's training "
+    "steps logged. For a run that selected its checkpoint on the test split, the "
+    "validation accuracy is the accuracy on the test split."
 )
 TEST_NOTE = (
     "Test accuracy of a run minus that of the first, on the same images: bootstrap "
@@ -73,7 +70,7 @@ def _heading(key: str, goal: float) -> str:
 
 def quality_table(groups: Sequence[Sequence[Entry]]) -> str:
     goal = groups[0][0].goal
-    head = ["run", "model", "seeds", "selected on"]
+    head = ["run", "model", "seeds", "checkpoint"]
     rows = []
     for group in groups:
         cells = {key: format_number(group, key) for key in QUALITY}
@@ -81,8 +78,9 @@ def quality_table(groups: Sequence[Sequence[Entry]]) -> str:
         worst = ", ".join(dict.fromkeys(entry.worst_class for entry in group))
         cells["worst_f1"] += f" ({worst})"
         seeds = ", ".join(str(entry.seed) for entry in group)
-        selected = {_SELECTED_ON.get(e.selected_on, e.selected_on) for e in group}
-        first = [group_name(group), group[0].model, seeds, ", ".join(sorted(selected))]
+        # Runs of a group have the same settings but for the seed.
+        selected = SELECTED[group[0].selected_on]
+        first = [group_name(group), group[0].model, seeds, selected]
         rows.append([*first, *cells.values()])
     return markdown_table([*head, *(_heading(key, goal) for key in QUALITY)], rows)
 

@@ -13,6 +13,7 @@ from vit_jax.analysis import evaluate, run_data
 from vit_jax.analysis.scored import Scored, Scorer
 from vit_jax.config import flatten
 from vit_jax.errors import UserError
+from vit_jax.files import as_json
 from vit_jax.metrics import classification, paired
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.load import load_classifier, stored_scores
@@ -34,11 +35,11 @@ class Entry:
       worst_class: the name of the class with the lowest F1 score on it.
       goal: the training accuracy, 0 to 1, that `numbers` counts epochs to.
       latency: see `latency.describe`.
-      numbers: those of `compared.COLUMNS`; None where unknown. Parameters are
-        in millions, operations of one forward pass in billions (1e9), milliseconds for
-        one image in batches of 1 and of 128, measured here and now, or None where the
-        timings spread too far. Epochs and seconds
-        to an accuracy are infinite where it was never reached.
+      numbers: those of `compared.COLUMNS`; None where unknown. Parameters are in
+        millions, and operations of one forward pass in billions (1e9). Milliseconds
+        are for one image, in batches of 1 and of 128, measured by this process; None
+        where the timings spread too far. Epochs and seconds to an accuracy are infinite
+        where it was never reached.
     """
 
     name: str
@@ -113,9 +114,9 @@ def load_entry(
             "mean_f1": scores["macro"]["f1"],
             "worst_f1": scores["worst_class"]["f1"],
             "generalization_gap": stored.get("generalization_gap"),
-            "logged_gap": None if math.isnan(gap) else gap,
+            "logged_gap": as_json(gap),
             "parameters_m": cost["num_params"] / 1e6,
-            "flops_g": cost["flops"] / 1e9 if "flops" in cost else None,
+            "flops_g": cost["flops"] / 1e9,
             "inference_ms": latency["batch_1"]["milliseconds_per_image"],
             "inference_ms_batch_128": latency["batch_128"]["milliseconds_per_image"],
             "trainable_parameters_m": (
@@ -134,16 +135,15 @@ def describe_training(
     val = [r for r in records if r["split"] == "val"]
     # None stands for a value that was not finite.
     good = [r["epoch"] for r in val if (r["accuracy"] or 0) >= 0.9]
+    keys = ("epochs_to_train_accuracy", "seconds_to_train_accuracy")
     reached = evaluate.train_epochs(records, "accuracy").first_reaching(goal)
-    epochs, seconds = (None if math.isnan(x) else x for x in reached)
     last = records[-1] if records else {"epoch": 0, "seconds": None}
     return {
         "epoch_seconds": last["seconds"] / last["epoch"] if last["epoch"] else None,
         "train_seconds": last["seconds"],
         "cpu_seconds": last.get("cpu_seconds"),
         "epochs_to_90": (good[0] if good else math.inf) if val else None,
-        "epochs_to_train_accuracy": epochs,
-        "seconds_to_train_accuracy": seconds,
+        **classification.defined(dict(zip(keys, reached, strict=True))),
     }
 
 
@@ -169,7 +169,7 @@ def summarize_group(group: Sequence[Entry]) -> dict[str, tuple[float, float]]:
 def _mean_and_std(values: Sequence[float | None]) -> tuple[float, float]:
     numbers = [math.nan if value is None else value for value in values]
     if math.inf in numbers:
-        # The mean of those alone that reached it would be too favourable.
+        # Averaging only the runs that reached it would be biased.
         return (math.inf if set(numbers) == {math.inf} else math.nan), math.nan
     return paired.mean_and_std(numbers)
 

@@ -215,7 +215,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
-        captions = [style.shorten(file.name, 22) for file in files]
+        captions = [style.ellipsize(file.name, 22) for file in files]
         pictures = [
             inputs.read_photo(file, run.image_shape) for file in files[:SHOWN_IMAGES]
         ]

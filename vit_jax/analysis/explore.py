@@ -1,9 +1,9 @@
 """Statistics and figures of a config's data, and of what training makes of them."""
 
+import argparse
 import json
-import math
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,28 +13,34 @@ from ml_collections import ConfigDict
 
 from vit_jax import data, models
 from vit_jax.analysis.augmented import augmented_views, describe_augmentation
+from vit_jax.analysis.run_data import load_splits
+from vit_jax.config import apply_overrides, check_config, load_config_file
+from vit_jax.config.command_line import moved_settings
 from vit_jax.figures import dataset as dataset_figures
 from vit_jax.figures import embedding, images, style
-from vit_jax.files import write_file
-from vit_jax.metrics import distances, duplicates, pixels
+from vit_jax.files import as_json, make_folder, write_file
+from vit_jax.metrics import distances, duplicates
+from vit_jax.runs.load import load_classifier
 from vit_jax.runs.run import Run
+from vit_jax.runs.user_code import add_user_code
 
 Splits = Mapping[str, data.Dataset]
 
 # Side in pixels of the patches that are drawn for a model without patches.
 _PATCH_PIXELS = 4
-# Limits on the rows and cells of a figure that remain legible.
+# Limits on the rows, columns and cells of a figure that remain legible.
 _SHOWN_CLASSES = 20
+_MAX_SAMPLES = 10
 _SHOWN_PAIRS = 16
 
 
 def class_samples(
-    dataset: data.Dataset, rng: np.random.Generator, num_samples: int = 10
+    dataset: data.Dataset, rng: np.random.Generator
 ) -> tuple[UInt8[np.ndarray, "k samples h w c"], list[str]]:
     """Random images of the first classes, equally many of each, and the class names."""
     counts = dataset.count_classes()
     shown = np.flatnonzero(counts)[:_SHOWN_CLASSES]
-    num_samples = min(num_samples, int(counts[shown].min()))
+    num_samples = min(_MAX_SAMPLES, int(counts[shown].min()))
     drawn = [
         rng.choice(np.flatnonzero(dataset.labels == label), num_samples, replace=False)
         for label in shown
@@ -87,7 +93,7 @@ def draw_data(
     """Numbers, and figures by file name, of the images as they are."""
     train = splits["train"]
     mean, std = data.normalization(config.data, train)
-    found = pixels.pixel_statistics(np.asarray(train.images))
+    found = data.pixel_statistics(train.images)
     counts = {name: split.count_classes() for name, split in splits.items()}
     first = train.images[rng.integers(len(train))]
     used = "mean {}, std {}".format(
@@ -159,32 +165,55 @@ def draw_spaces(
 
 
 def _describe_distances(apart: distances.ClassDistances) -> dict[str, Any]:
-    numbers = vars(apart) | {"ratio": apart.ratio}
     # JSON has no NaN, which stands for "no such pair".
-    return {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+    return as_json(vars(apart) | {"ratio": apart.ratio})
 
 
 def _caption(apart: distances.ClassDistances) -> str:
     return f"{apart.between:.4g} / {apart.within:.4g} = {apart.ratio:.2f}"
 
 
-def explore(
-    config: ConfigDict,
-    splits: Splits,
-    out: pathlib.Path,
-    *,
-    run: Run | None = None,
-    tsne_images: int = 1000,
-) -> None:
+def load_data(
+    options: argparse.Namespace, unknown: Sequence[str]
+) -> tuple[ConfigDict, dict[str, data.Dataset], Run | None]:
+    """(settings, data, run) of the config or the run that the options name.
+
+    Args:
+      options: the flags of the command, with either `config` or `run`.
+      unknown: its other arguments; with a config they are settings.
+
+    Raises:
+      UserError: a setting is refused, or the data or the run cannot be read.
+    """
+    if options.run:
+        moved = moved_settings(options, unknown)
+        run = load_classifier(options.run)
+        return *load_splits(run, moved), run
+    moved = moved_settings(options, ())
+    overrides = [f"--config.{key}={value}" for key, value in moved.items()]
+    flags = [f"--{name}" for name in vars(options)]
+    config = load_config_file(options.config)
+    config = apply_overrides(config, [*unknown, *overrides], flags)
+    check_config(config)
+    add_user_code(config.code)
+    return config, data.load(config.data), None
+
+
+def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
     """Writes figures and summary.json of some data, and prints the summary.
 
     Args:
-      config: complete settings, those of the run if there is one.
-      splits: their data.
-      out: the folder to write to, which exists.
-      run: trained on these data, for its features, or None.
-      tsne_images: limit on the images of the test split that t-SNE shows.
+      options: the flags of the command; `tsne_images` limits the images of the test
+        split that t-SNE shows.
+      unknown: see `load_data`.
+
+    Raises:
+      UserError: as `load_data`, or the folder cannot be written to.
     """
+    config, splits, run = load_data(options, unknown)
+    out = pathlib.Path(options.out)
+    # After the data, so that a mistake in them leaves no folder behind.
+    make_folder(out, "--out")
     train, test = splits["train"], splits["test"]
     rng = np.random.default_rng(0)
     summary, figures = draw_data(config, splits, rng)
@@ -197,7 +226,7 @@ def explore(
         captions=captions,
         title=describe_augmentation(config, len(train)),
     )
-    sample = test.select(np.sort(rng.permutation(len(test))[:tsne_images]))
+    sample = test.select(np.sort(rng.permutation(len(test))[: options.tsne_images]))
     summary["distances"], figures["tsne"] = draw_spaces(sample, run)
     summary["duplicates"], pairs = compare_splits(splits)
     for name, figure in (figures | pairs).items():

@@ -13,8 +13,8 @@ from jaxtyping import UInt8
 from vit_jax.runs.run import Run
 
 BATCH_SIZES = (1, 128)
-# Largest distance of the quartiles, over the median, with which a median is stated.
-# Timings of a quiet machine have a few per cent.
+# Largest difference of the quartiles, divided by the median, for which a median is
+# stated. On a quiet machine it is a few per cent.
 MAX_SPREAD = 0.5
 
 
@@ -94,21 +94,30 @@ def _busy_seconds_of_others() -> float | None:
     return ticks / os.sysconf("SC_CLK_TCK") - own.user - own.system
 
 
-def to_text(latency: Mapping[str, Any]) -> str:
-    """The result of `describe` in lines for a person."""
-    lines = []
+def to_rows(latency: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(how it was timed, median, quartiles) of each of `BATCH_SIZES`, as texts."""
+    rows = []
     for size in BATCH_SIZES:
         one = latency[f"batch_{size}"]
         how = "one image at a time" if size == 1 else f"in batches of {size}"
         median, n = one["milliseconds_per_image"], one["num_repeats"]
         quartiles = f"{one['lower_quartile']:.3g} to {one['upper_quartile']:.3g} ms"
-        lines.append(
-            f"inference, {how}: {median:.3g} ms per image (median of {n}; quartiles "
-            f"{quartiles})"
-            if median is not None
-            else f"inference, {how}: not stated, because half of {n} timings lie "
-            f"outside {quartiles} per image; repeat it on a quiet machine"
-        )
+        if median is None:
+            value = "not stated"
+            why = f"half of {n} timings lie outside {quartiles} per image; repeat it on"
+            rows.append((how, value, f"{why} a quiet machine"))
+        else:
+            value = f"{median:.3g} ms per image"
+            rows.append((how, value, f"median of {n}; quartiles {quartiles}"))
+    return rows
+
+
+def to_text(latency: Mapping[str, Any]) -> str:
+    """The result of `describe` in lines for a person."""
+    lines = [
+        f"inference, {how}: {value} ({spread})"
+        for how, value, spread in to_rows(latency)
+    ]
     return "\n".join((*lines, f"  {load_text(latency)}"))
 
 

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import math
 import pathlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from vit_jax.analysis.scored import Scored
 from vit_jax.analysis.tables import write_rows
 from vit_jax.config import flatten
 from vit_jax.figures import style
-from vit_jax.files import make_folder, write_file
+from vit_jax.files import as_json, make_folder, write_file
 from vit_jax.metrics import calibration, roc
 from vit_jax.training.curves import TIMINGS
 
@@ -89,8 +88,8 @@ def write_page(
 def _render_picture(name: str, figure: Figure, path: pathlib.Path) -> dict[str, Any]:
     """Saves a figure; its title, caption and width, and the PNG as a data URL.
 
-    A page has 96 pixels to the inch whatever the screen has. In its size in inches the
-    figure's text is legible.
+    A page has 96 pixels per inch on any screen. This width shows the figure in its own
+    size in inches, in which its text is legible.
     """
     content = base64.b64encode(style.save(figure, path).read_bytes()).decode()
     return {
@@ -162,11 +161,8 @@ def make_tables(
 def _reliability_rows(scored: Scored) -> list[Sequence[Any]]:
     bins = calibration.reliability_bins(scored.logits, scored.dataset.labels)
     columns = (bins.edges[:-1], bins.edges[1:], bins.counts)
-    means = (
-        [None if math.isnan(value) else value for value in column.tolist()]
-        for column in (bins.confidence, bins.accuracy)
-    )
-    rows = zip(*(column.tolist() for column in columns), *means, strict=True)
+    columns += (bins.confidence, bins.accuracy)
+    rows = zip(*(as_json(column.tolist()) for column in columns), strict=True)
     return [("above", "up_to", "images", "mean_confidence", "accuracy"), *rows]
 
 

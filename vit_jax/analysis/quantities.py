@@ -9,9 +9,9 @@ from vit_jax.metrics import classification
 Row = tuple[str, str, str]
 
 
-def percent(value: float | None, digits: int = 2) -> str:
-    """0.5 as "50.00%"; a dash for None."""
-    return "–" if value is None else f"{value:.{digits}%}"
+def percent(value: float | None, digits: int = 2, unknown: str = "–") -> str:
+    """0.5 as "50.00%", and None as `unknown`."""
+    return unknown if value is None else f"{value:.{digits}%}"
 
 
 def number(value: float | None, form: str = ".4f") -> str:
@@ -71,7 +71,8 @@ def _quality(scores: Mapping[str, Any]) -> list[Row]:
         (
             "Mean AUC",
             percent(scores["macro"]["auc"]),
-            "chance that an image of a class scores higher for it than one of another",
+            "probability that an image of a class has a higher score for this class "
+            "than an image of another class",
         ),
         (
             "Loss",
@@ -148,24 +149,21 @@ def _calibration(found: Mapping[str, Any] | None) -> list[Row]:
 def _cost(scores: Mapping[str, Any]) -> list[Row]:
     rows = []
     if "num_params" in scores:
-        rows.append(
-            ("Parameters", f"{scores['num_params']:,}", "numbers that it learned")
-        )
+        rows.append(("Parameters", f"{scores['num_params']:,}", "learned parameters"))
     for index, stage in enumerate(scores.get("stages", ())):
         steps = f"{stage['first_step']:,} to {stage['last_step']:,}"
-        meaning = f"numbers that learned from step {steps}"
+        meaning = f"parameters trained in steps {steps}"
         count = f"{stage['num_trainable_params']:,}"
         rows.append((f"Trained in stage {index + 1}", count, meaning))
     if "flops" in scores:
         meaning = "operations of one forward pass of one image, in billions"
         rows.append(("GFLOPs", f"{scores['flops'] / 1e9:.3g}", meaning))
     if "latency" in scores:
-        *lines, load = latency.to_text(scores["latency"]).splitlines()
-        for line in lines:
-            how, value = line.removeprefix("inference, ").split(": ", 1)
-            value, _, rest = value.partition(" (" if " (" in value else ", ")
-            meaning = f"{rest.removesuffix(')')}; {load.strip()}"
-            rows.append((f"Inference, {how}", value, meaning))
+        load = latency.load_text(scores["latency"])
+        rows += [
+            (f"Inference, {how}", value, f"{spread}; {load}")
+            for how, value, spread in latency.to_rows(scores["latency"])
+        ]
     return rows
 
 

@@ -10,6 +10,7 @@ from vit_jax import data
 from vit_jax.analysis import page, report_figures
 from vit_jax.analysis.captions import caption
 from vit_jax.analysis.scored import Scored
+from vit_jax.config.settings import SELECTED
 from vit_jax.metrics import classification
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
@@ -99,12 +100,8 @@ def summarize(
     model = f"a {run.config.model.name} with {scores['num_params']:,} parameters"
     if "train_seconds" in results:
         model += f" trained for {results['train_seconds'] / 60:,.1f} minutes"
-    selected = {
-        "val": "was selected on images held out from training",
-        "test": "was selected on the test split itself, which is optimistic",
-        "nothing": "is the last one, since nothing was selected",
-    }[run.config.data.select_on]
-    checkpoint = f"the checkpoint of step {run.step:,}, which {selected}"
+    selected = SELECTED[run.config.data.select_on]
+    checkpoint = f"the checkpoint of step {run.step:,}, {selected}"
     if scores["accuracy"] is None:
         return (
             f"How many of {images} {run.workdir.name}, {model}, classifies correctly "

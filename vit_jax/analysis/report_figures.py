@@ -69,10 +69,10 @@ def draw_figures(
         "reliability": draw_reliability(scored, scores["calibration"], name),
     }
     curves = roc.one_vs_rest(logits, labels)
-    # Curves of a model without a fault run along the frame: there is nothing to see.
+    # Curves of a nearly perfect model run along the frame and show nothing.
     if (area := roc.macro_auc(curves)) < _VISIBLE_AUC:
         figures["roc"] = roc_figures.roc_curves(curves, names, area)
-    # A confusion of one image is an accident.
+    # Confusions of a single image are left out.
     one_way, both_ways = (
         [
             pair
@@ -99,7 +99,7 @@ def draw_reliability(scored: Scored, found: Mapping[str, Any], name: str) -> Fig
     details = [_describe_calibration(found["before"])]
     title = f"Reliability ({name})"
     if found["declined"]:
-        title += "\nno temperature: fitting one is not sure to help"
+        title += "\nno temperature: a fitted one is not certain to help"
     else:
         temperature = found["after"]["temperature"] or math.nan
         scaled = logits.astype(np.float64) / temperature

@@ -77,15 +77,18 @@ def read_split(
     """
     _, splits = load_splits(run, moved)
     dataset = choose_split(splits, split)
-    first = ",".join(map(str, range(min(MAX_IMAGES, len(dataset)))))
-    texts = (first if indices is None else indices).split(",")
-    numbers = [int(text) if text.strip().isdecimal() else -1 for text in texts]
-    for text, number in zip(texts, numbers, strict=True):
-        if not 0 <= number < len(dataset):
-            raise UserError(
-                f'--indices has "{text}", but the {split} split has the images 0 to '
-                f"{len(dataset) - 1}; write for example --indices=0,1,2."
-            )
-    chosen = dataset.select(np.array(numbers))
+    numbers = np.arange(min(MAX_IMAGES, len(dataset)))
+    if indices is not None:
+        numbers = np.array([_index(x, split, dataset) for x in indices.split(",")])
+    chosen = dataset.select(numbers)
     captions = [f"true {dataset.class_names[label]}" for label in chosen.labels]
     return captions, chosen.images
+
+
+def _index(text: str, split: str, dataset: data.Dataset) -> int:
+    if not text.strip().isdecimal() or int(text) >= len(dataset):
+        raise UserError(
+            f'--indices has "{text}", but the {split} split has the images 0 to '
+            f"{len(dataset) - 1}; write for example --indices=0,1,2."
+        )
+    return int(text)

@@ -1,18 +1,16 @@
 """Scores of a split in lines for a terminal."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
-from vit_jax.analysis import latency
+from vit_jax.analysis import latency, quantities
 from vit_jax.metrics import classification
 
 
 def to_text(scores: Mapping[str, Any], split: str) -> str:
     """Scores of a split, as results.json holds them, in lines for a terminal."""
-
-    def percent(value: float | None) -> str:
-        return "not known" if value is None else f"{value:.2%}"
-
+    percent = functools.partial(quantities.percent, unknown="not known")
     loss = "not finite" if scores["loss"] is None else f"{scores['loss']:.4f}"
     first = f"accuracy {percent(scores['accuracy'])}"
     if scores["accuracy"] is not None:

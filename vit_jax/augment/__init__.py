@@ -1,5 +1,11 @@
 """Augmentation of training batches on the device, inside the jitted train step.
 
+make.py         all of it, as the settings describe it; `AUGMENTATIONS`: a user's own
+geometry.py, color.py    operations on one image, equal to Pillow's
+operations.py, policies.py    RandAugment, TrivialAugment and AutoAugment
+erase.py, mix.py    random erasing; MixUp and CutMix
+scaling.py      normalisation, its inverse, and resizing
+
 Crop, flip and policy (uint8), then normalisation and erasing (float32) are applied to
 each image separately, with a random key of its own; then the batch is mixed. Only
 mixing moves data between devices, one image for each of them.
@@ -7,183 +13,14 @@ mixing moves data between devices, one image for each of them.
 Imports nothing else of `vit_jax` but `errors`.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from vit_jax.augment.make import AUGMENTATIONS, make_augment
+from vit_jax.augment.scaling import input_shape, normalize, resize, to_pixels
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-import optax
-from jaxtyping import Array, Float32, Int32, Key, UInt8
-
-from vit_jax.augment import erase, geometry, mix, policies
-from vit_jax.errors import UserError, did_you_mean
-
-
-def normalize(
-    images: UInt8[Array, "*n c"], mean: Sequence[float], std: Sequence[float]
-) -> Float32[Array, "*n c"]:
-    """(images / 255 - mean) / std; `mean` and `std` in 0..1, one for each channel."""
-    shape = (1,) * (images.ndim - 1) + (-1,)
-    mean = np.reshape(np.asarray(mean, np.float32), shape)
-    std = np.reshape(np.asarray(std, np.float32), shape)
-    return (images.astype(jnp.float32) / 255 - mean) / std
-
-
-def input_shape(
-    image_shape: tuple[int, int, int], side: int | None
-) -> tuple[int, int, int]:
-    """The shape of an image after `resize`."""
-    return (side, side, image_shape[-1]) if side else image_shape
-
-
-def resize(
-    images: Float32[Array, "*b h w c"], side: int | None
-) -> Float32[Array, "*b rows columns c"]:
-    """Images of `side` x `side` pixels, by cubic interpolation; unchanged for None."""
-    if not side:
-        return images
-    shape = (*images.shape[:-3], side, side, images.shape[-1])
-    return jax.image.resize(images, shape, "cubic", antialias=True)
-
-
-# A user's own operations by name, (key, image uint8 [h, w, c]) -> image; config.code
-# fills it.
-AUGMENTATIONS: dict[str, Callable] = {}
-
-
-def _unchanged(key, image, **_):
-    return image
-
-
-def _make_image_operations(config: Any) -> tuple[Callable, ...]:
-    """(crop, flip, policy, erasing), each (key, image, ...) -> image."""
-    crop = {
-        "pad": partial(
-            geometry.random_crop,
-            padding_pixels=config.crop_padding_pixels,
-            padding_mode=config.crop_padding_mode,
-        ),
-        "resized": partial(geometry.random_resized_crop, min_area=config.crop_min_area),
-        "none": _unchanged,
-    }[config.crop]
-    flip = {
-        "random": lambda key, image, **_: geometry.random_flip(key, image),
-        "alternating": lambda key, image, **seen: geometry.alternating_flip(
-            image, **seen
-        ),
-        "none": _unchanged,
-    }[config.flip]
-    policy = {
-        "randaugment": partial(
-            policies.randaugment,
-            num_ops=config.randaugment_num_ops,
-            magnitude=config.randaugment_magnitude,
-        ),
-        "trivialaugment": policies.trivialaugment,
-        "autoaugment": policies.autoaugment,
-        "none": _unchanged,
-    }[config.policy]
-    if config.own:
-        policy = _followed_by(policy, config.own)
-    erasing = _unchanged
-    if config.erase_prob:
-        erasing = partial(
-            erase.random_erase,
-            prob=config.erase_prob,
-            fill="noise" if config.erase_noise else config.erase_fill,
-            area=config.erase_area,
-            ratio=config.erase_ratio,
-        )
-    return crop, flip, policy, erasing
-
-
-def _followed_by(policy: Callable, name: str) -> Callable:
-    if name not in AUGMENTATIONS:
-        raise UserError(
-            f'There is no augmentation "{name}"{did_you_mean(name, AUGMENTATIONS)}; '
-            "config.augment.own must be one of the AUGMENTATIONS of the file that "
-            f"config.code names ({', '.join(AUGMENTATIONS) or 'it has none'})."
-        )
-
-    def both(key, image):
-        image = policy(key, image)
-        return AUGMENTATIONS[name](jax.random.fold_in(key, 1), image)
-
-    return both
-
-
-def _make_mixing(config: Any) -> Callable[..., tuple[Array, Array]] | None:
-    """(key, images, targets, *, active) -> (images, targets), or None for no mixing."""
-    if not config.mix_prob or not (config.mixup_alpha or config.cutmix_alpha):
-        return None
-    return partial(
-        mix.random_mix,
-        per=config.mix_per,
-        mixup_alpha=config.mixup_alpha,
-        cutmix_alpha=config.cutmix_alpha,
-        prob=config.mix_prob,
-        switch_prob=config.mix_switch_prob,
-    )
-
-
-def make_augment(
-    config: Any,
-    *,
-    mean: Sequence[float],
-    std: Sequence[float],
-    num_classes: int,
-    mix_until_step: int,
-    side: int | None = None,
-) -> Callable[..., tuple[Array, Array]]:
-    """The augmentation that `config.augment` describes, a pure function.
-
-    Args:
-      config: the `augment` group of the settings, except `mix_until`.
-      mean, std: of each channel, 0..1.
-      num_classes: number of columns of the targets.
-      mix_until_step: the first step without MixUp and CutMix.
-      side: in pixels, to which the augmented images are resized; None: no resize.
-
-    Returns:
-      augment(key, images, labels, *, step, epochs, indices, run_key) -> (images,
-      targets) of a batch. The images given are uint8, 0..255, and those returned are
-      normalised float32; each image has a row of targets that sums to 1. `step` is the
-      number of optimizer steps done, `epochs` the number of the pass over the training
-      split for each image, `indices` its index there and `run_key` a key that is
-      constant during a run; the last three are used by alternating flips only.
-    """
-    crop, flip, policy, erasing = _make_image_operations(config)
-    mixing = _make_mixing(config)
-    smoothing = config.label_smoothing
-
-    def augment_image(key, image, epoch, index, run_key):
-        crop_key, flip_key, policy_key, erase_key = jax.random.split(key, 4)
-        image = crop(crop_key, image)
-        image = flip(flip_key, image, epoch=epoch, index=index, run_key=run_key)
-        image = policy(policy_key, image)
-        return erasing(erase_key, normalize(image, mean, std))
-
-    def augment(
-        key: Key[Array, ""],
-        images: UInt8[Array, "b h w c"],
-        labels: Int32[Array, " b"],
-        *,
-        step: Int32[Array, ""],
-        epochs: Int32[Array, " b"],
-        indices: Int32[Array, " b"],
-        run_key: Key[Array, ""],
-    ) -> tuple[Float32[Array, "b rows columns c"], Float32[Array, "b k"]]:
-        image_key, mix_key = jax.random.split(key)
-        keys = jax.random.split(image_key, len(images))
-        images = jax.vmap(augment_image, in_axes=(0, 0, 0, 0, None))(
-            keys, images, epochs, indices, run_key
-        )
-        targets = optax.smooth_labels(jax.nn.one_hot(labels, num_classes), smoothing)
-        if mixing is not None:
-            active = step < mix_until_step
-            images, targets = mixing(mix_key, images, targets, active=active)
-        return resize(images, side), targets
-
-    return augment
+__all__ = [
+    "AUGMENTATIONS",
+    "input_shape",
+    "make_augment",
+    "normalize",
+    "resize",
+    "to_pixels",
+]

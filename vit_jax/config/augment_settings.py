@@ -61,7 +61,7 @@ AUGMENT_FIELDS: dict[str, Field] = {
         (0.02, 0.33), "Smallest and largest erased fraction of the image.", 1.0
     ),
     "augment.erase_ratio": span(
-        (0.3, 3.3), "Smallest and largest height over width of the rectangle."
+        (0.3, 3.3), "Smallest and largest height of the rectangle divided by its width."
     ),
     "augment.mixup_alpha": number(
         0.0, "Parameter of MixUp's Beta(alpha, alpha) distribution; 0: no MixUp."

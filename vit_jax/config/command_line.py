@@ -6,7 +6,7 @@ whose default is None, "=None" and 1e3 for an integer, and passes 5 for a durati
 text. It refuses an override before --config, takes "--config.a.b false" for true, and
 reports an unknown key as an AttributeError. Each of these needs code around it, and
 the ranges in `settings.FIELDS` need this module's check anyway: together more than
-the functions below.
+the functions below. --flagfile of absl is refused: a config file holds settings.
 
 The commands' own flags are parsed by argparse. absl.flags would have one registry for
 all commands of a process, where each has its own --workdir, and knows neither named
@@ -55,6 +55,11 @@ def apply_overrides(
     rest = list(arguments)
     while rest:
         argument = rest.pop(0)
+        if argument.partition("=")[0] == "--flagfile":
+            raise UserError(
+                f"{argument} is not supported; write the settings into a config file "
+                "and give --config=FILE.py."
+            )
         if not argument.startswith("--config."):
             raise UserError(
                 f"Unknown argument {argument}{did_you_mean(argument, flags)}; settings "

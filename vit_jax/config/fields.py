@@ -72,8 +72,12 @@ def integer(
     return Field(default, meaning, f"a whole number from {low} to {high}", check)
 
 
-def count_or_share(default: int, meaning: str) -> Field:
-    """A whole number of at least 0, or a share such as "10%", kept as written."""
+def count_or_fraction(default: int, meaning: str) -> Field:
+    """A whole number of at least 0, or a fraction such as "10%", kept as written.
+
+    The two forms are one setting, so that a config that gives one of them replaces the
+    other. As two settings, each would need a value that means "the other one holds".
+    """
 
     def check(value):
         if not isinstance(value, str):
@@ -83,7 +87,7 @@ def count_or_share(default: int, meaning: str) -> Field:
             raise ValueError
         return value
 
-    kind = 'a whole number of at least 0, or a share such as "10%"'
+    kind = 'a whole number of at least 0, or a fraction such as "10%"'
     return Field(default, meaning, kind, check)
 
 
@@ -142,7 +146,7 @@ def switch(default: bool | None, meaning: str) -> Field:
 
 
 def text(default: str, meaning: str) -> Field:
-    """Text; no path or name may have a NUL, and none is longer than 4,096."""
+    """Text of at most 4,096 characters without NUL, which no path or name may have."""
 
     def check(value):
         if not isinstance(value, str) or "\0" in value or len(value) > 4096:

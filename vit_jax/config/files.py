@@ -142,7 +142,7 @@ def read_saved_config(settings: Any) -> ConfigDict:
     the initialisation that trained models do not need.
     """
     saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
-    # `make_config` refuses what stands in the place of a group and is none.
+    # `make_config` rejects a value that is not a group where one is expected.
     data, augment, optim, model = (
         saved[group] if isinstance(saved.get(group), dict) else {}
         for group in ("data", "augment", "optim", "model")

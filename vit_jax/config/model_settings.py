@@ -41,7 +41,7 @@ _VARIANT = {
     "depth": _integer("Number of encoder blocks.", 1, 200),
     "num_heads": _integer("Number of attention heads.", 1, 2**16),
     "mlp_ratio": _number(
-        "Width of the MLP's hidden layer over model.width.", 0.1, 1000
+        "Width of the MLP's hidden layer divided by model.width.", 0.1, 1000
     ),
     "qkv_bias": _switch("Queries, keys and values have a bias."),
     "position_embedding": _choice(

@@ -8,7 +8,7 @@ from vit_jax.config.augment_settings import AUGMENT_FIELDS
 from vit_jax.config.fields import (
     Field,
     choice,
-    count_or_share,
+    count_or_fraction,
     duration,
     fraction,
     integer,
@@ -23,6 +23,13 @@ from vit_jax.config.fields import (
 from vit_jax.config.model_settings import MODEL_FIELDS
 
 MAX_SIDE = 4096  # pixels
+
+# For each value of data.select_on, how the checkpoint that is scored came about.
+SELECTED = {
+    "val": "selected on images held out from training",
+    "test": "selected on the test split, which is optimistic",
+    "nothing": "the last one, because nothing was selected",
+}
 
 # "a.b": Field. The order is the order of `--list_keys`.
 FIELDS: dict[str, Field] = {
@@ -118,13 +125,13 @@ FIELDS: dict[str, Field] = {
         "which batches are copied in the background; auto: on the device if half of "
         "its free memory holds them.",
     ),
-    "data.validation": count_or_share(
+    "data.validation": count_or_fraction(
         5000,
         "Training images held out for validation, stratified by class: their number, "
-        'or their share, such as "10%".',
+        'or their fraction, such as "10%".',
     ),
     "data.select_on": choice(
-        ("val", "test", "nothing"),
+        tuple(SELECTED),
         "Split whose accuracy selects the checkpoint that is tested at the end: the "
         "validation split; the test split, which is optimistically biased; or nothing, "
         "which takes the last step.",
@@ -178,8 +185,8 @@ FIELDS: dict[str, Field] = {
     ),
     "pretrained.positions": choice(
         ("cubic_antialias", "cubic", "dino", "bilinear", "zoom", "origin"),
-        "How positions are resized to another grid; origin: as the code does that the "
-        "weights come from.",
+        "How positions are resized to another grid; origin: the method of the code "
+        "that published the weights.",
     ),
     "pretrained.grid": integers(
         None, "Rows and columns of the weights' positions, where they are not square."
@@ -257,13 +264,13 @@ FIELDS: dict[str, Field] = {
         None, "Epochs after which the milestones schedule changes its rate.", 0.0
     ),
     "schedule.milestone_scales": numbers(
-        None, "Learning rate over its peak from each milestone on.", 0.0
+        None, "Learning rate divided by its peak from each milestone on.", 0.0
     ),
     "schedule.warmup": duration(
         "5 epochs", "Length of the linear warm-up from 0 to the peak."
     ),
     "schedule.floor": fraction(
-        0.0, "Final learning rate over its peak, with warmup_cosine and linear."
+        0.0, "Final learning rate divided by the peak, with warmup_cosine and linear."
     ),
     "schedule.plateau_factor": fraction(
         0.5, "Factor by which the plateau schedule reduces the rate."
@@ -285,7 +292,7 @@ FIELDS: dict[str, Field] = {
     ),
     "distill.alpha": fraction(
         0.5,
-        "Weight of the teacher's term in the loss; that of the labels has the rest.",
+        "Weight of the teacher's term in the loss; that of the labels is 1 minus it.",
     ),
     "distill.temperature": number(
         3.0, "Divides the logits of both models before the softmax, with soft.", 0.1

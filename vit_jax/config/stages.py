@@ -21,7 +21,7 @@ from vit_jax.errors import UserError, did_you_mean, show
 
 _LENGTHS = ("num_epochs", "num_steps")
 _GROUPS = ("augment", "early_stopping", "optim", "schedule")
-# The averages of a run go on from one stage to the next.
+# The moving average of the parameters continues from one stage to the next.
 _OF_THE_RUN = ("optim.ema_decay",)
 
 

@@ -1,8 +1,8 @@
 """Values of settings: defaults, assignment, and every check of them.
 
-All settings are validated here, each by its row in `settings.FIELDS` and together by
-`check_config`. Nothing here imports JAX, so a mistake is refused before anything is
-compiled.
+All settings are validated here: each by its row in `settings.FIELDS` when it is set,
+and together by `check_config`. Nothing here imports JAX, so a mistake is refused before
+anything is compiled.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class Settings(ConfigDict):
         config.optim.learning_rate = 3e-4
         config["optim.learning_rate"] = 3e-4  # the same
         config["stages.1.optim.learning_rate"] = 3e-4  # of the second stage
-        config.schedule = {"name": "linear", "warmup": 5}  # the others stay
+        config.schedule = {"name": "linear", "warmup": 5}  # others keep theirs
 
     Raises:
       UserError: on assignment; the key is unknown or the value not allowed. The message
@@ -120,13 +120,11 @@ def make_config(settings: Any) -> ConfigDict:
 
 
 def check_config(config: ConfigDict) -> None:
-    """Refuses unknown keys, values that are not allowed, and impossible combinations.
+    """Refuses impossible combinations; each value was checked when it was set.
 
     Raises:
       UserError: the message names the keys, their values and what is allowed.
     """
-    for key, value in flatten(config):
-        _convert(key, value)
     if config.time_budget and (config.stages or config.linear_probe):
         raise UserError(
             f"config.time_budget is {show(config.time_budget)}, but config.stages and "

@@ -150,9 +150,11 @@ def hold_out(splits: dict[str, Dataset], config_data: Any) -> dict[str, Dataset]
     "val" and "subset_test" are disjoint random parts of the training split of the data,
     drawn class by class; "train" is the rest, or a part of it. Examples keep their
     order. If the data have a "val" split, it is used unchanged. With select_on="test",
-    "val" is the same object as "test". A number or share of images to validate on is in
-    proportion to the sizes of the classes; every class keeps an image to train on, and
-    one of two or more images is in "val" as well if that has room for it.
+    "val" is the same object as "test".
+
+    config_data.validation, a number or a fraction such as "10%", is apportioned to the
+    classes by their sizes. Every class keeps an image to train on, and each of two or
+    more images has one in "val" if the number allows that.
 
     Args:
       splits: those of the data: "train", "test", perhaps "val".
@@ -234,25 +236,24 @@ def _val_counts(splits: dict[str, Dataset], counts: Counts, config_data: Any) ->
     validation = config_data.validation
     total = int(counts.sum())
     if isinstance(validation, str):
-        share = float(validation.strip().removesuffix("%")) / 100
-        validation = max(1, round(share * total))
-    return _spare_small(counts, _in_proportion(counts, min(validation, total)))
+        fraction = float(validation.strip().removesuffix("%")) / 100
+        validation = max(1, round(fraction * total))
+    return _adjust(counts, _in_proportion(counts, min(validation, total)))
 
 
-def _spare_small(counts: Counts, takes: Counts) -> Counts:
-    """The takes, with images of large classes in place of the last ones of small ones.
+def _adjust(counts: Counts, takes: Counts) -> Counts:
+    """Adjusts the images that each class gives, so that every class keeps one image.
 
-    No class gives its only image or its last one, and as far as the takes go around, a
-    class of two or more gives one.
+    If their total allows, every class of two or more images also gives one.
     """
     total = takes.sum()
     most = np.maximum(counts - 1, 0)
     least = np.minimum(most, int(total >= (most > 0).sum()))
-    spared = np.clip(takes, least, most)
-    while spared.sum() != total:
-        surplus = int(np.sign(spared.sum() - total))
-        room = spared - least if surplus > 0 else most - spared
+    adjusted = np.clip(takes, least, most)
+    while adjusted.sum() != total:
+        surplus = int(np.sign(adjusted.sum() - total))
+        room = adjusted - least if surplus > 0 else most - adjusted
         if not room.any():
             return takes  # `_check_rest` says which class has too few.
-        spared[room.argmax()] -= surplus
-    return spared
+        adjusted[room.argmax()] -= surplus
+    return adjusted

@@ -27,7 +27,7 @@ NAMES = {
 }
 _PIXEL_BYTES = 3 * 32 * 32
 _MAX_MEMBER_BYTES = 160_000_000  # the largest official file has 155 MB
-# What `tarfile` raises for headers that are no headers, or too many of them.
+# What `tarfile` raises for archives with damaged headers.
 _DAMAGED = (tarfile.TarError, EOFError, OSError, ValueError, RecursionError)
 
 

@@ -33,8 +33,8 @@ class UnreadableImageError(Exception):
 def _decoding(num_pixels: int) -> Iterator[None]:
     """Waits until the images that all threads decode have MAX_PIXELS in all.
 
-    However many threads there are, they take little more than the largest image: what
-    the allocator keeps for each of them.
+    So the memory for decoding does not grow with the number of threads, except for what
+    the allocator keeps for each.
     """
     with _ROOM:
         _ROOM.wait_for(lambda: sum(_DECODED) + num_pixels <= MAX_PIXELS)

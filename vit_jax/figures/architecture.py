@@ -106,7 +106,7 @@ def architecture(described: Architecture, *, title: str = "Architecture") -> Fig
     notes_height = 0.1 + _LINE_HEIGHT * len(notes)
 
     figure = style.new_figure(
-        width + 0.3, height + notes_height + 0.5, style.shorten(title, 62)
+        width + 0.3, height + notes_height + 0.5, style.ellipsize(title, 62)
     )
     axes = figure.add_subplot()
     axes.set_axis_off()

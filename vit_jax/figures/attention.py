@@ -1,7 +1,7 @@
 """Where a model looks.
 
-Heat maps are on the grid of patches, [rows, columns], and each is drawn as such beside
-its image, from 0 to its own maximum, in the colours of the colour bar.
+Heat maps are on the grid of patches, [rows, columns]. Each is drawn beside its image,
+from 0 to its own maximum, in the colours of the colour bar.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -100,7 +100,7 @@ def mean_distances(
 ) -> Figure:
     """One dot for each head, in pixels, and the mean of each block as a line.
 
-    `even` is the distance of attention to all patches alike.
+    `even` is the distance of attention that is equal for all patches.
     """
     blocks, heads = distances.shape
     figure = style.new_figure(6.0, 3.8, "Mean attention distance")

@@ -66,7 +66,7 @@ def top_confusions(
       class_names: in the order of the classes.
     """
     num_rows = max(len(one_way), len(both_ways))
-    longest = max(len(style.shorten(name, 18)) for name in class_names)
+    longest = max(len(style.ellipsize(name, 18)) for name in class_names)
     width = 7.0 + 0.3 * longest
     figure = style.new_figure(width, 1.4 + 0.3 * num_rows, "Most frequent mistakes")
     left, right = figure.subplots(1, 2)
@@ -86,11 +86,11 @@ def _draw_pairs(
 ) -> None:
     style.label_axes(axes, title, "images")
     axes.grid(False, axis="y")
-    short = [style.shorten(name, 18) for name in class_names]
+    short = [style.ellipsize(name, 18) for name in class_names]
     names = [f"{short[a]} {arrow} {short[b]}" for a, b, _, _ in pairs]
     counts = [count for _, _, count, _ in pairs]
     bars = axes.barh(range(len(pairs)), counts, color=style.BLUE)
-    texts = [f"{count} ({share:.0%} of errors)" for _, _, count, share in pairs]
+    texts = [f"{count} ({fraction:.0%} of errors)" for _, _, count, fraction in pairs]
     axes.bar_label(bars, texts, fontsize=9, padding=3)
     axes.set_yticks(range(len(pairs)), names, fontsize=9, parse_math=False)
     axes.set_xlim(0, 1.6 * max(counts))

@@ -49,7 +49,7 @@ def prediction(
     figure = style.new_figure(
         pictures * (panel_width + 0.3) + bar_width + 3.4,  # 0.3: between panels
         max(2.7, panel_height) + 0.6,
-        style.shorten(title, 50),
+        style.ellipsize(title, 50),
     )
     # 1.15: labels and the colour bar take some of each panel's width.
     figure.set_dpi(np.clip(1.15 * width / panel_width, figure.dpi, _MAX_DPI))

@@ -69,8 +69,8 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     return figure
 
 
-def shorten(text: str, length: int) -> str:
-    """The text, or only both its ends if it is longer than `length` (3 or more)."""
+def ellipsize(text: str, length: int) -> str:
+    """The text, with "…" for its middle if it is longer than `length`, 3 or more."""
     if len(text) <= length:
         return text
     return f"{text[: (length - 1) // 2]}…{text[-(length // 2) :]}"

@@ -23,6 +23,7 @@ _POSITIONS = {
     "sinusoidal_2d": "sines and cosines of row and column",
 }
 _POOLING = {"max_pool": "3 × 3 max pooling", "avg_pool": "2 × 2 average pooling"}
+_ACTIVATIONS = {"gelu": "GELU", "gelu_tanh": "GELU (tanh)", "relu": "ReLU"}
 _TRAINING_RATES = {
     "embedding_dropout": "dropout on the tokens",
     "attention_dropout": "dropout on attention weights",
@@ -207,8 +208,8 @@ def _attention(model: models.ViT, traced: Traced) -> list[Part]:
 
 def _mlp(model: models.ViT, traced: Traced) -> list[Part]:
     parts = []
-    activation = {"gelu": "GELU", "relu": "ReLU"}[model.activation]
-    for name, after in (("hidden", f", {activation}"), ("out", "")):
+    activation = f", {_ACTIVATIONS[model.activation]}"
+    for name, after in (("hidden", activation), ("out", "")):
         path = f"block0/mlp/{name}"
         before, output = traced.inputs[path], traced.outputs[path]
         lines = (f"linear, {before[-1]} → {output[-1]}{after}",)

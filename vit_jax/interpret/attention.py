@@ -1,9 +1,9 @@
 """Attention weights of a ViT, read from its forward pass, and heat maps of them.
 
-Maps are fractions on the grid of patches, [batch, rows, columns]. They start from the
-tokens that the heads read: the class token, and as much the distillation token where
-there is one; with mean pooling all patches equally; with sequence pooling the patches
-by their learned softmax weights.
+Maps are fractions on the grid of patches, [batch, rows, columns]. They start from what
+the heads read: the class token, or equally the class and distillation tokens; with mean
+pooling all patches equally; with sequence pooling the patches, each with its learned
+softmax weight.
 """
 
 import dataclasses
@@ -158,8 +158,8 @@ def mean_distances(
     """Mean distance in pixels from a patch to those it attends to, by attention weight.
 
     Dosovitskiy et al., 2021, figure 7 (right): a head's counterpart of a receptive
-    field. Over all patches and images; class token and registers are left out, and the
-    weights of a query's patches rescaled to sum to 1.
+    field. The mean is over all patches and images. Class token and registers are left
+    out, and each query's weights of the patches are rescaled to sum to 1.
     """
     distances = patch_distances(attention.grid, patch_size)
     weights = attention.weights[..., attention.patches, attention.patches]
@@ -174,7 +174,7 @@ def patch_distances(
 ) -> Float[np.ndarray, "patches patches"]:
     """Distance in pixels of each patch's centre to each other's.
 
-    Its mean is the mean distance of a head that attends to all patches alike.
+    Its mean is the mean distance of a head that attends to all patches equally.
     """
     rows, columns = np.indices(grid).reshape(2, -1) * patch_size
     return np.hypot(

@@ -1,4 +1,4 @@
-"""What the stages of a ResNet respond to, and which of it speaks for a class."""
+"""Feature maps of a ResNet, and Grad-CAM: where they raise the logit of a class."""
 
 import functools
 from typing import Any
@@ -28,8 +28,7 @@ def feature_maps(
         )
     maps = _forward(run.variables, run.normalize(images), run.model)
     # jit hands dictionaries back in order of their keys.
-    names = ["stem", *sorted(maps.keys() - {"stem"})]
-    return {name: np.asarray(maps[name], np.float32) for name in names}
+    return {name: np.asarray(maps[name], np.float32) for name in _stages(run.model)}
 
 
 def grad_cam(
@@ -38,7 +37,7 @@ def grad_cam(
     classes: Int[np.ndarray, " batch"],
     stage: int | None = None,
 ) -> Float[np.ndarray, "batch rows columns"]:
-    """Where a stage's features speak for a class; 0 or more, in units of the logit.
+    """Where a stage's features raise the logit of a class; 0 or more, in its units.
 
     Selvaraju et al., 2017, "Grad-CAM" (arXiv:1610.02391), equations 1 and 2: the
     features, each weighted by its mean gradient, summed, and only what is positive.
@@ -73,9 +72,11 @@ def _forward(
 ) -> dict[str, Array]:
     """The feature maps of the stem and of every stage."""
     _, state = model.apply(variables, images, train=False, mutable=["intermediates"])
-    seen = state["intermediates"]
-    stages = ["stem", *(f"stage{i + 1}" for i in range(len(model.stage_sizes)))]
-    return {name: seen[name][0] for name in stages}
+    return {name: state["intermediates"][name][0] for name in _stages(model)}
+
+
+def _stages(model: ResNet) -> list[str]:
+    return ["stem", *(f"stage{i + 1}" for i in range(len(model.stage_sizes)))]
 
 
 @functools.partial(jax.jit, static_argnames=("model", "stage"))

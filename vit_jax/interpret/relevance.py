@@ -19,7 +19,7 @@ def relevance_maps(
     classes: Int[np.ndarray, " batch"],
     attention: Attention,
 ) -> Float[np.ndarray, "batch rows columns"]:
-    """How much each patch speaks for the class, 0 or more, by Chefer et al., 2021.
+    """How much each patch contributes to the class, 0 or more (Chefer et al., 2021).
 
     Args:
       run: of a ViT.
@@ -31,7 +31,7 @@ def relevance_maps(
         run.variables, run.normalize(images), classes, attention.weights, run.model
     )
     moved = propagate(attention.weights, np.asarray(gradients))
-    # Without the identity: what a patch says of itself is the same for all patches.
+    # Less the identity with which `propagate` starts: it is the same for all patches.
     moved = moved - np.eye(moved.shape[-1], dtype=moved.dtype)
     return attention.on_grid(np.einsum("bq,bqk->bk", attention.readout, moved))
 
@@ -47,10 +47,10 @@ def propagate(
     relevance so far, moved by the positive part of gradient times weight, averaged over
     the heads.
     """
-    shares = np.maximum(gradients * weights, 0).mean(axis=-3)
+    positive = np.maximum(gradients * weights, 0).mean(axis=-3)
     relevance = np.eye(weights.shape[-1], dtype=weights.dtype)
-    for share in np.moveaxis(shares, -3, 0):
-        relevance = relevance + share @ relevance
+    for block in np.moveaxis(positive, -3, 0):
+        relevance = relevance + block @ relevance
     return relevance
 
 

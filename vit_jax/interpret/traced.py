@@ -12,6 +12,7 @@ from flax import linen as nn
 
 from vit_jax import models
 from vit_jax.figures.architecture import Part
+from vit_jax.models import backend
 
 Shape = tuple[int, ...]
 
@@ -28,11 +29,6 @@ class Traced:
     def __init__(self, model: nn.Module, image_shape: tuple[int, int, int]):
         self.inputs: dict[str, Shape] = {}
         self.outputs: dict[str, Shape] = {}
-        variables = jax.eval_shape(
-            functools.partial(models.init_variables, model, image_shape=image_shape),
-            jax.random.key(0),
-        )
-        self.params = variables["params"]
 
         def record(call, arguments, options, context):
             output = call(*arguments, **options)
@@ -42,11 +38,16 @@ class Traced:
                 self.outputs[path] = output.shape[1:]
             return output
 
+        init = functools.partial(models.init_variables, model, image_shape=image_shape)
         # With intermediates, attention is computed in the way that every machine has.
         apply = functools.partial(model.apply, train=False, mutable=["intermediates"])
         images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-        with nn.intercept_methods(record):
-            jax.eval_shape(apply, variables, images)
+        # On a GPU, norms would be parts of the layers after them.
+        with backend.computing_for("tpu"):
+            variables = jax.eval_shape(init, jax.random.key(0))
+            with nn.intercept_methods(record):
+                jax.eval_shape(apply, variables, images)
+        self.params = variables["params"]
 
     def count(self, *paths: str) -> int:
         """Number of parameters below all of `paths`."""

@@ -1,4 +1,4 @@
-"""What the first layers of a trained model have learned, for any image."""
+"""Learned weights of a model's first layers; no image is needed to show them."""
 
 import numpy as np
 from jaxtyping import Float

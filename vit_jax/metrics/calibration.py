@@ -56,6 +56,9 @@ def reliability_bins(
 
     The edges of equal-mass bins are quantiles of the confidence, so equal confidences
     are in one bin. If a logit is not finite, all bins are empty.
+
+    sklearn.calibration.calibration_curve leaves empty bins out and returns neither
+    edges nor numbers of examples, which a calibration error and a diagram need.
     """
     if not np.isfinite(logits).all():
         logits, labels = logits[:0], labels[:0]

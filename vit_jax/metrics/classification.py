@@ -155,7 +155,7 @@ def per_class(
 def _intervals(
     fractions: Float[np.ndarray, " k"], counts: Shaped[np.ndarray, " k"]
 ) -> Float[np.ndarray, "k 2"]:
-    """`accuracy_interval` of each fraction; NaN for NaN or of nothing."""
+    """`accuracy_interval` of each fraction; NaN where it is NaN or the count is 0."""
     return np.array(
         [
             accuracy_interval(fraction, round(count))

@@ -8,6 +8,8 @@ import sklearn.manifold
 import sklearn.metrics
 from jaxtyping import Float, Int
 
+MAX_EXAMPLES = 2000
+
 
 @dataclasses.dataclass(frozen=True)
 class ClassDistances:
@@ -15,7 +17,7 @@ class ClassDistances:
 
     Attributes:
       within: over all pairs of two examples of one class; NaN if there are none.
-      between: over all pairs of two examples of different classes; NaN if none.
+      between: over all pairs of examples of different classes; NaN if there are none.
       num_examples: how many examples were compared.
     """
 
@@ -32,19 +34,16 @@ class ClassDistances:
 def class_distances(
     features: Float[np.ndarray, "n d"],
     labels: Int[np.ndarray, " n"],
-    *,
-    max_examples: int = 2000,
-    seed: int = 0,
 ) -> ClassDistances:
     """Mean distance within and between classes.
 
     All pairs of examples have the same weight, so a large class counts more. Of more
-    than `max_examples` a random sample without replacement is compared, because time
-    and memory grow with the square of their number.
+    than `MAX_EXAMPLES` a fixed random sample without replacement is compared, because
+    time and memory grow with the square of their number.
     """
-    if len(labels) > max_examples:
-        rng = np.random.default_rng(seed)
-        drawn = rng.choice(len(labels), max_examples, replace=False)
+    if len(labels) > MAX_EXAMPLES:
+        rng = np.random.default_rng(0)
+        drawn = rng.choice(len(labels), MAX_EXAMPLES, replace=False)
         features, labels = features[drawn], labels[drawn]
     distances = sklearn.metrics.euclidean_distances(features.astype(np.float64))
     first, second = np.triu_indices(len(labels), k=1)

@@ -35,15 +35,14 @@ def exact_duplicates(
 def near_duplicates(
     images: UInt8[np.ndarray, "n h w c"],
     others: UInt8[np.ndarray, "m h w c"],
-    min_correlation: float = MIN_CORRELATION,
 ) -> tuple[Int64[np.ndarray, "pairs 2"], Float32[np.ndarray, " pairs"]]:
     """Images whose most similar image in `others` is nearly the same.
 
     Similarity is Pearson's correlation of thumbnails of about 16 pixels a side. It does
     not depend on brightness, contrast and compression, but on shifts, crops and flips.
     The result is therefore a lower bound; comparing neighbours in a network's feature
-    space finds more. The default suits photographs; simple drawings such as digits are
-    more similar to each other. An image of one colour is similar to none.
+    space finds more. `MIN_CORRELATION` suits photographs; simple drawings such as
+    digits are more similar to each other. An image of one colour is similar to none.
 
     Returns:
       (index in `images`, index in `others`) and the correlation of each pair, the
@@ -53,7 +52,7 @@ def near_duplicates(
     # The nearest unit vector is the one with the highest correlation.
     partner = sklearn.metrics.pairwise_distances_argmin(ours, theirs)
     correlation = (ours * theirs[partner]).sum(axis=1)
-    found = np.flatnonzero(correlation >= min_correlation)
+    found = np.flatnonzero(correlation >= MIN_CORRELATION)
     found = found[np.argsort(-correlation[found], kind="stable")]
     return np.stack([found, partner[found]], axis=1), correlation[found]
 

@@ -69,7 +69,7 @@ def confusion_correlation(
     labels: Int[np.ndarray, " n"],
     counts: Int64[np.ndarray, "n k"],
 ) -> float:
-    """Does the model confuse the classes that people confuse? -1 to 1.
+    """How far the model confuses the same classes as people, -1 to 1.
 
     Pearson's correlation, over the k (k - 1) pairs of a true and another class, between
     the fraction of the true class's examples that the model predicts as the other and

@@ -54,6 +54,8 @@ def bootstrap_difference(
     It is the percentile interval of a bootstrap of 10,000 resamples, examples kept in
     pairs. Each example contributes +1, 0 or -1, so drawing n examples with replacement
     is one draw of a multinomial of those three counts: exact, and independent of n.
+    scipy.stats.bootstrap draws the examples themselves, which takes seconds for 10,000
+    images in place of 10 ms.
     """
     n = len(correct_a)
     only_a = np.mean(correct_a & ~correct_b)

@@ -1,4 +1,4 @@
-"""What the room of the data offers: sources, known shapes and normalization."""
+"""The splits of a run from each source, and the shapes that are known."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from PIL import Image
 
 from vit_jax import data
 from vit_jax.config import default_config, make_config
-from vit_jax.data import Dataset
+from vit_jax.data import from_digits
 from vit_jax.errors import UserError
 
 
@@ -23,7 +23,7 @@ def test_known_shapes():
     assert known_shape(name="cifar100_coarse")[1] == 20
     assert known_shape(image_size=48) == ((48, 48, 3), 10)
     assert known_shape(name="svhn_cropped") is known_shape(source="folder") is None
-    digits = data.from_digits.load()["train"]
+    digits = from_digits.load()["train"]
     shape, num_classes = known_shape(source="digits")
     assert digits.images.shape[1:] == shape
     assert len(np.unique(digits.labels)) == num_classes
@@ -78,47 +78,3 @@ def test_splits_of_different_shapes(tmp_path):
         data.load(settings)
     settings.image_size = 4
     assert data.load(settings)["test"].images.shape == (2, 4, 4, 3)
-
-
-@pytest.fixture
-def colors():
-    images = np.random.RandomState(0).randint(0, 256, (2500, 4, 4, 3), np.uint8)
-    return Dataset(images, np.zeros(2500, np.int32), ("one",))
-
-
-def test_statistics_are_computed_from_the_pixels(settings, colors):
-    mean, std = data.normalization(settings, colors)
-    pixels = colors.images / 255
-    np.testing.assert_allclose(mean, pixels.mean((0, 1, 2)), rtol=1e-12)
-    np.testing.assert_allclose(std, pixels.std((0, 1, 2)), rtol=1e-12)
-
-
-@pytest.mark.parametrize("source", ["tfds", "cifar_files"])
-def test_statistics_of_named_datasets(settings, colors, source):
-    settings.source = source
-    assert data.normalization(settings, colors) == data.STATISTICS["cifar10"]
-
-
-def test_statistics_of_the_settings_win(settings, colors):
-    settings.source = "tfds"
-    settings.std = (0.2023, 0.1994, 0.2010)
-    mean, std = data.normalization(settings, colors)
-    assert mean == data.STATISTICS["cifar10"][0]
-    assert std == (0.2023, 0.1994, 0.2010)
-    settings.mean = (0.5, 0.5, 0.5)
-    assert data.normalization(settings, colors)[0] == (0.5, 0.5, 0.5)
-
-
-@pytest.mark.parametrize("key", ["mean", "std"])
-def test_statistics_for_another_number_of_channels(settings, colors, key):
-    settings[key] = (0.5,)
-    with pytest.raises(UserError, match=rf"{key} is 1, but .* is 3; give"):
-        data.normalization(settings, colors)
-
-
-def test_a_constant_channel(settings, colors):
-    colors.images[..., 1] = 77
-    with pytest.raises(UserError, match=r"Channel 1 has one value"):
-        data.normalization(settings, colors)
-    settings.std = (0.2, 0.2, 0.2)
-    assert data.normalization(settings, colors)[1] == (0.2, 0.2, 0.2)

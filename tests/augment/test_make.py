@@ -53,16 +53,6 @@ def make_batch(count=16, channels=3, step=0, epoch=0):
     }
 
 
-def test_normalize():
-    images = np.arange(24, dtype=np.uint8).reshape(2, 2, 2, 3) * 11
-    expected = (images / 255 - MEAN) / STD
-    found = normalize(jnp.asarray(images), MEAN, STD)
-    assert found.dtype == jnp.float32
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    np.testing.assert_allclose(normalize(jnp.asarray(images[0, 0, 0]), MEAN, STD),
-                               expected[0, 0, 0], atol=1e-6)  # fmt: skip
-
-
 def test_without_any_augmentation_only_normalizes():
     batch = make_batch()
     images, targets = make(**NOTHING)(jax.random.key(0), **batch)

@@ -1,0 +1,119 @@
+"""The data that the settings name: read from their source and divided into splits."""
+
+import pathlib
+from typing import Any
+
+from vit_jax.data import from_cifar_files, from_digits, from_folder, from_tfds
+from vit_jax.data.dataset import Dataset, hold_out, with_test
+from vit_jax.errors import UserError, did_you_mean, show
+
+# For each config.data.source, a function from the "data" group of the settings to the
+# splits that the data themselves have.
+SOURCES = {
+    "tfds": lambda data: from_tfds.load(
+        dataset_name(data),
+        data.dir,
+        archive=data.archive,
+        download=data.download,
+        image_size=data.image_size,
+    ),
+    "cifar_files": lambda data: from_cifar_files.load(
+        dataset_name(data), data.dir, download=data.download
+    ),
+    "folder": lambda data: from_folder.load(data.dir, image_size=data.image_size),
+    "digits": lambda data: from_digits.load(),
+}
+
+_BUILT_IN = frozenset(SOURCES)
+
+# The sources that read a setting, where not all of them do.
+_READ_BY = {
+    "dir": ("tfds", "cifar_files", "folder"),
+    "archive": ("tfds",),
+    "image_size": ("tfds", "folder"),
+}
+
+# For each name of a dataset, the shape of an image and the number of classes.
+_SHAPES = {
+    "cifar10": ((32, 32, 3), 10),
+    "cifar100": ((32, 32, 3), 100),
+    "cifar100_coarse": ((32, 32, 3), 20),
+}
+
+
+def dataset_name(config_data: Any) -> str:
+    """config_data.name, or else what the source calls its data."""
+    if config_data.name:
+        return config_data.name
+    if config_data.source == "folder":
+        return pathlib.Path(config_data.dir).expanduser().absolute().name
+    is_cifar = config_data.source in ("tfds", "cifar_files")
+    return "cifar10" if is_cifar else config_data.source
+
+
+def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:
+    """The shape of an image and the number of classes, without reading the data.
+
+    None for folders and further datasets of TFDS, where only the data say so.
+    """
+    if config_data.source == "digits":
+        return (8, 8, 1), 10
+    if config_data.source not in ("tfds", "cifar_files"):
+        return None
+    known = _SHAPES.get(dataset_name(config_data))
+    if known is None or not config_data.image_size:
+        return known
+    (_, _, channels), num_classes = known
+    return (config_data.image_size, config_data.image_size, channels), num_classes
+
+
+def load(config_data: Any) -> dict[str, Dataset]:
+    """The splits of a run: "train", "test", and perhaps "val" and "subset_test".
+
+    Args:
+      config_data: the "data" group of the settings. With select_on="test" the "val"
+        split is the same object as "test". With select_on="nothing" and nothing held
+        out there is no "val".
+
+    Raises:
+      UserError: the source is unknown, the data cannot be read, their splits do not
+        match each other, or a class has too few images for the hold-out.
+    """
+    if config_data.source not in SOURCES:
+        raise UserError(
+            f"There is no data source {show(config_data.source)}"
+            f"{did_you_mean(config_data.source, SOURCES)}; config.data.source must be "
+            f"one of {', '.join(SOURCES)}."
+        )
+    # A source of config.code may read any setting.
+    unread = {k: v for k, v in _READ_BY.items() if config_data.source in _BUILT_IN}
+    for key, sources in unread.items():
+        if getattr(config_data, key) and config_data.source not in sources:
+            raise UserError(
+                f"config.data.{key} is {getattr(config_data, key)!r}, but the source "
+                f"{config_data.source} does not read it; only {', '.join(sources)} do."
+            )
+    try:
+        splits = SOURCES[config_data.source](config_data)
+    except OSError as error:
+        raise UserError(
+            f"The data cannot be read with config.data.source={config_data.source} and "
+            f"config.data.dir={show(config_data.dir)} ({error.strerror}); mend that or "
+            "give another folder."
+        ) from error
+    is_mapping = isinstance(splits, dict) and "train" in splits
+    if not is_mapping or not all(isinstance(s, Dataset) for s in splits.values()):
+        raise UserError(
+            f"The source {config_data.source} returned {splits!r:.200}, but must "
+            'return {"train": Dataset, "test": Dataset}, and perhaps "val".'
+        )
+    splits = with_test(splits)
+    train = splits["train"]
+    for name, split in splits.items():
+        if split.images.shape[1:] != train.images.shape[1:]:
+            raise UserError(
+                f"Images of the {name} split have shape {list(split.images.shape[1:])} "
+                f"and those of the train split {list(train.images.shape[1:])}, but one "
+                "shape was expected; set config.data.image_size or convert the data."
+            )
+    return hold_out(splits, config_data)
