@@ -32,6 +32,7 @@ from typing import Any
 from experiments.first_lighting.parts import make_parts, planned_seconds
 from experiments.first_lighting.session import Part, Session
 from experiments.first_lighting.workers import write_result
+from experiments.launching.jobs import is_finished
 from experiments.launching.options import LEFT_OVER
 from experiments.launching.pack import pack
 from vit_jax.errors import UserError, did_you_mean
@@ -87,7 +88,7 @@ def _read(file: pathlib.Path) -> dict[str, Any]:
 
 def _pack(out: pathlib.Path) -> pathlib.Path:
     folders = [RunFolder(path) for path in sorted(out.glob("*/runs/*"))]
-    return pack(out, "first_light", [f for f in folders if not f.has("results")])
+    return pack(out, "first_light", [f for f in folders if not is_finished(f)])
 
 
 def main(arguments: Sequence[str]) -> int:

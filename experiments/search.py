@@ -21,17 +21,16 @@ Runs are added to RECORD.json, from which RECORD.md is written again each time. 
 import argparse
 import pathlib
 import shlex
-import time
 from collections.abc import Sequence
 
 from experiments.launching.jobs import Job, Jobs
 from experiments.launching.options import (
     add_arguments,
     data_settings,
-    parse_overrides,
+    parse,
     report_left,
 )
-from experiments.launching.summary import describe_run
+from experiments.launching.summary import describe_job
 from experiments.searching.arms import STUDIES, Study
 from experiments.searching.final import (
     Search,
@@ -69,7 +68,7 @@ def _choose_arms(study: Study, names: str | None, epochs: float | None) -> list[
     return [arm for arm in arms if arm not in of_a_length]
 
 
-def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = make_parser(
         "experiments.search", __doc__, "--config.group.name=value changes every run."
     )
@@ -82,7 +81,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
         "--all_images", action="store_true", help="--final: train on the hold-out, too"
     )
     parser.add_argument("--record", metavar="FILE.json", type=pathlib.Path)
-    return parser.parse_known_args(arguments)
+    return parse(parser, arguments)
 
 
 def _check(search: Search, arms: Sequence[Job]) -> None:
@@ -101,10 +100,10 @@ def _check(search: Search, arms: Sequence[Job]) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     """Trains arms or final runs, and updates the record."""
-    options, overrides = _parse(arguments)
-    deadline = time.monotonic() + options.time_limit_seconds
+    options = _parse(arguments)
+    deadline = options.deadline
     study = STUDIES[options.study]
-    shared = parse_overrides(overrides) | data_settings(options.data)
+    shared = options.settings | data_settings(options.data)
     jobs = Jobs(options.out, parallel=options.parallel)
     search = Search(study, shared, jobs, options)
     place = jobs.out if options.small else RESULTS
@@ -129,7 +128,7 @@ def main(arguments: Sequence[str]) -> int:
         for job, arm in arms.items():
             record["learned"].setdefault(arm, "")
             if jobs.is_finished(job):
-                row = {"arm": arm} | describe_run(jobs, job)
+                row = {"arm": arm} | describe_job(jobs, job)
                 record["runs"][job.name] = row
     write_record(file, record, study)
     say(f"{file.with_suffix('.md')} and {jobs.pack('search')}")

@@ -17,120 +17,24 @@ With --shared_order all members see the batches of the first seed, which saves t
 memory of a batch of images for each other member; each augments the images by itself.
 """
 
-import argparse
-import dataclasses
-import json
-import math
 import pathlib
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
-import numpy as np
-from ml_collections import ConfigDict
-
 from experiments.launching.options import data_settings
-from experiments.launching.summary import show_mean_std
 from experiments.sweeping import saved
+from experiments.sweeping.loop import run_sweep
 from experiments.sweeping.members import Member, Sweep, check_sweep
 from experiments.sweeping.saved import Done
+from experiments.sweeping.table import describe, write_result
 from vit_jax import data
-from vit_jax.analysis.tables import markdown_table
 from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.errors import UserError
-from vit_jax.files import make_folder, write_file
+from vit_jax.files import make_folder
 from vit_jax.models import backend
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.training.progress import say
-
-
-def run_sweep(
-    sweep: Sweep,
-    *,
-    steps_per_dispatch: int,
-    done: Done | None = None,
-    keep: Callable[[Done], None] = lambda done: None,
-) -> Done:
-    """Trains and scores to the end.
-
-    Args:
-      steps_per_dispatch: at most, on the way from one evaluation to the next.
-      done: what `sweep.states` have behind them; it is changed.
-      keep: gets it after each evaluation, and before an error.
-
-    Raises:
-      UserError: no member has a finite loss any more.
-    """
-    plan = sweep.experiment.plan
-    done = done or Done([[] for _ in sweep.members])
-    lengths = set()
-    while done.step < plan.total_steps:
-        until_eval = plan.eval_every - done.step % plan.eval_every
-        length = min(steps_per_dispatch, until_eval, plan.total_steps - done.step)
-        start = time.monotonic()
-        metrics = sweep.train(done.step, done.step + length)
-        # The first dispatch of each length compiles.
-        done.seconds += time.monotonic() - start if length in lengths else 0.0
-        lengths.add(length)
-        done.step += length
-        if not np.isfinite(metrics["loss"]).any():
-            keep(done)
-            raise UserError(
-                "The training loss of every member is not finite at step "
-                f"{done.step}; give lower --learning_rates."
-            )
-        if done.step % plan.eval_every == 0 or done.step == plan.total_steps:
-            for records, scores in zip(done.history, sweep.score(), strict=True):
-                records.append({"step": done.step, **scores})
-            keep(done)
-            best = max(h[-1]["accuracy"] for h in done.history)
-            say(f"step {done.step}/{plan.total_steps}: best val accuracy {best:.2%}")
-    return done
-
-
-def describe(
-    members: Sequence[Member], history: Sequence[Sequence[dict[str, float]]]
-) -> str:
-    """A Markdown table, one row for each rate; members without a number are counted."""
-    rows = []
-    for rate in dict.fromkeys(member.learning_rate for member in members):
-        own = [
-            h for m, h in zip(members, history, strict=True) if m.learning_rate == rate
-        ]
-        finite = [h for h in own if math.isfinite(h[-1]["loss"])]
-        rows.append(
-            [
-                f"{rate:g}",
-                show_mean_std(h[-1]["accuracy"] for h in finite),
-                show_mean_std(max(r["accuracy"] for r in h) for h in finite),
-                show_mean_std((h[-1]["loss"] for h in finite), 1),
-                str(len(own) - len(finite)),
-            ]
-        )
-    head = ["learning rate", "hold-out accuracy (%)", "best on the way", "loss"]
-    return markdown_table([*head, "diverged"], rows)
-
-
-def write_result(
-    options: argparse.Namespace, config: ConfigDict, sweep: Sweep, done: Done
-) -> None:
-    """The file --out: settings, machine, members and their evaluations so far."""
-    content = {
-        "config": options.config,
-        "settings": config.to_dict(),
-        "device": jax.devices()[0].device_kind,
-        "jax": jax.__version__,
-        "shared_order": options.shared_order,
-        "steps": sweep.experiment.plan.total_steps,
-        "train_seconds_without_first_dispatches": done.seconds,
-        "members": [
-            {**dataclasses.asdict(member), "evaluations": records}
-            for member, records in zip(sweep.members, done.history, strict=True)
-        ],
-    }
-    write_file(options.out, json.dumps(content, indent=1) + "\n")
 
 
 def _numbers(text: str, kind: Callable) -> list[Any]:

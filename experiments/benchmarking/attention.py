@@ -49,7 +49,7 @@ def make_run(layer: SelfAttention, tokens: jax.Array) -> Callable[[], jax.Array]
     def apply(params, tokens):
         return layer.apply({"params": params}, tokens, train=True)
 
-    @jax.jit
+    @backend.jit
     def run(params, tokens):
         def body(_, carry):
             params, tokens = carry
@@ -81,7 +81,7 @@ def relative_errors(layer: SelfAttention, tokens: jax.Array) -> dict[str, float]
             outputs = layer.apply(variables, tokens, train=True).astype("float32")
             return (outputs**2).mean(), outputs
 
-        gradient = jax.jit(jax.value_and_grad(loss, argnums=(0, 1), has_aux=True))
+        gradient = backend.jit(jax.value_and_grad(loss, argnums=(0, 1), has_aux=True))
         (_, outputs), gradients = gradient(variables, tokens)
         return outputs, ravel_pytree(gradients)[0].astype("float32")
 

@@ -10,7 +10,7 @@ from experiments.first_lighting.forecasts import read_forecast
 from experiments.first_lighting.session import Part, Session, outcome_of
 from experiments.first_lighting.training import describe_training, summarize
 from experiments.first_lighting.workers import write_result
-from experiments.reproduce import ROWS
+from experiments.reproducing.rows import ROWS
 from vit_jax.errors import UserError
 
 # Of a training besides its steps: start, compilation, evaluations, checkpoints.

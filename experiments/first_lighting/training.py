@@ -3,11 +3,11 @@
 import pathlib
 from typing import Any
 
+from experiments.launching.jobs import is_finished
+from experiments.launching.summary import describe_run
 from vit_jax.runs.folder import RunFolder
 
 _COLUMNS = ("step", "epoch", "seconds", "accuracy", "loss")
-_RESULTS = ("selected_on", "num_epochs", "num_params", "train_seconds")
-_RESULTS += ("compile_seconds", "images_per_second")
 
 
 def describe_training(out: pathlib.Path) -> dict[str, dict[str, Any]]:
@@ -16,7 +16,7 @@ def describe_training(out: pathlib.Path) -> dict[str, dict[str, Any]]:
     Returns:
       For each run its seed, its evaluations during the training (the accuracy is that
       on the images held out, "seconds" are those of training), and, once it is
-      finished, its test accuracy, length and speed; or why it failed.
+      finished, its test accuracy and what `describe_run` says; or why it failed.
     """
     return {
         path.name: _describe(RunFolder(path))
@@ -33,10 +33,9 @@ def _describe(folder: RunFolder) -> dict[str, Any]:
     described: dict[str, Any] = {"evaluations": evaluations}
     if folder.has("config"):
         described["seed"] = folder.read("config")["seed"]
-    if folder.has("results"):
-        results = folder.read("results")
-        described |= {name: results.get(name) for name in _RESULTS}
-        described["test_accuracy"] = results["test"]["accuracy"]
+    if is_finished(folder):
+        described |= describe_run(folder)
+        described["test_accuracy"] = folder.read("results")["test"]["accuracy"]
     elif (error := folder.path / "error.txt").exists():
         described["error"] = error.read_text(errors="replace")
     return described

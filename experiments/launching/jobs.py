@@ -125,7 +125,7 @@ class Jobs:
 
     def is_finished(self, job: Job) -> bool:
         """Whether the run has its results."""
-        return _is_finished(self.folder(job))
+        return is_finished(self.folder(job))
 
     def error(self, job: Job) -> str | None:
         """Why the run failed: exit status and the last line it printed; or None."""
@@ -138,10 +138,6 @@ class Jobs:
     def wall_seconds(self, job: Job) -> float:
         """Seconds that the run's processes took, with start-up and compilation."""
         return self.folder(job).read("job")["wall_seconds"]
-
-    def shared_with(self, job: Job) -> int:
-        """The number of runs at a time on the machine, this one included."""
-        return self.folder(job).read("job").get("parallel", 1)
 
     def launch(
         self, jobs: Sequence[Job], *, deadline: float = math.inf, retry: bool = False
@@ -268,9 +264,10 @@ class Jobs:
     def pack(self, name: str) -> pathlib.Path:
         """Writes OUT/NAME.tar.gz by `experiments.launching.pack`; returns its path."""
         folders = [RunFolder(path) for path in sorted((self.out / "runs").glob("*"))]
-        return pack(self.out, name, [f for f in folders if not _is_finished(f)])
+        return pack(self.out, name, [f for f in folders if not is_finished(f)])
 
 
-def _is_finished(folder: RunFolder) -> bool:
+def is_finished(folder: RunFolder) -> bool:
+    """Whether the run in a folder has its results."""
     # `evaluate` also writes results, of a run that was interrupted as well.
     return folder.has("results") and "num_steps" in folder.read("results")

@@ -39,7 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
     parser.add_argument("--dry_run", action="store_true", help="only show the commands")
 
 
-def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
+def parse(
+    parser: argparse.ArgumentParser, arguments: Sequence[str]
+) -> argparse.Namespace:
+    """The options, and with them `settings`, by key, of the --config.KEY=VALUE.
+
+    `deadline` is when --time_limit_seconds are over, on `time.monotonic`'s clock.
+    """
+    start = time.monotonic()
+    options, overrides = parser.parse_known_args(arguments)
+    options.settings = _parse_overrides(overrides)
+    options.deadline = start + options.time_limit_seconds
+    return options
+
+
+def _parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
     """{"a.b": "value"} of "--config.a.b=value" arguments; `Job` checks the values.
 
     Raises:

@@ -1,30 +1,33 @@
 """The description of a finished run, and means over several seeds."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from experiments.launching.jobs import Job, Jobs
 from vit_jax.metrics.paired import mean_and_std
-from vit_jax.runs.folder import FREE_SETTINGS
+from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.ranking import rank
 
 # The accuracy that the studies of fast training want to reach.
 TARGET = 0.94
 
 
-def describe_run(jobs: Jobs, job: Job) -> dict[str, Any]:
-    """A finished run's settings, hold-out scores, size, length, speed and machine.
+def describe_run(folder: RunFolder) -> dict[str, Any]:
+    """A finished run's hold-out scores, size, length, speed and machine.
 
     There is no test score in it, so that nothing is chosen on the test split by
     accident; `results.json` holds that score.
+
+    Args:
+      folder: of a run that `Jobs` has started.
 
     Returns:
       Numbers and strings by name. The hold-out scores, of the best evaluation there,
       are None where no images were held out. "seconds_to_94" are the training seconds
       before the first hold-out evaluation of at least `TARGET`; None if there was none.
     """
-    folder = jobs.folder(job)
     results, environment = folder.read("results"), folder.read("environment")
+    launched = folder.read("job")
     evaluations = []
     if results["selected_on"] == "val":
         evaluations = [r for r in folder.read_metrics() if r["split"] == "val"]
@@ -35,10 +38,8 @@ def describe_run(jobs: Jobs, job: Job) -> dict[str, Any]:
     )
     # An accuracy is None where the logits were not finite.
     reached = (r["seconds"] for r in evaluations if (r["accuracy"] or 0) >= TARGET)
-    elsewhere = {*FREE_SETTINGS, "data.source", "seed"}
     return {
         "seed": results["seed"],
-        "settings": {k: v for k, v in job.settings.items() if k not in elsewhere},
         "selected_on": results["selected_on"],
         "best_epoch": results["best_epoch"],
         "holdout_accuracy": best["accuracy"],
@@ -46,14 +47,34 @@ def describe_run(jobs: Jobs, job: Job) -> dict[str, Any]:
         "seconds_to_94": next(reached, None),
         "num_params": results["num_params"],
         "epochs": results["num_epochs"],
+        "compile_seconds": results.get("compile_seconds"),
         "train_seconds": round(results["train_seconds"], 1),
         "cpu_seconds": results.get("cpu_seconds"),
-        "wall_seconds": round(jobs.wall_seconds(job), 1),
+        "wall_seconds": round(launched["wall_seconds"], 1),
         "images_per_second": round(results["images_per_second"]),
-        "parallel": jobs.shared_with(job),
+        "parallel": launched.get("parallel", 1),
         "device": f"{results['num_devices']} x {results['device']}",
         **{key: environment[key] for key in ("jax", "flax", "optax", "python")},
     }
+
+
+def describe_job(jobs: Jobs, job: Job) -> dict[str, Any]:
+    """`describe_run` of a finished job, and its settings but those of every run."""
+    elsewhere = {*FREE_SETTINGS, "data.source", "seed"}
+    settings = {k: v for k, v in job.settings.items() if k not in elsewhere}
+    return {"settings": settings} | describe_run(jobs.folder(job))
+
+
+def describe_place(jobs: Jobs, job: Job, place: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of a table: the run's place there, its error, and what it has reached.
+
+    "test_accuracy" and the keys of `describe_job` are absent until it is finished.
+    """
+    line = {**place, "error": jobs.error(job)}
+    if not jobs.is_finished(job):
+        return line
+    test = jobs.folder(job).read("results")["test"]
+    return line | {"test_accuracy": test["accuracy"]} | describe_job(jobs, job)
 
 
 def show_mean_std(

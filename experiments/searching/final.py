@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.launching.jobs import Job, Jobs
 from experiments.launching.options import LEFT_OVER, run_until, small_settings
-from experiments.launching.summary import TARGET, describe_run
+from experiments.launching.summary import TARGET, describe_job
 from experiments.searching.arms import Study
 from vit_jax.training.progress import say
 
@@ -157,7 +157,7 @@ def report_final(search: Search, jobs: Sequence[Job]) -> dict[str, Any]:
     """{run: its row} of the finished ones."""
     rows = {}
     for job in filter(search.jobs.is_finished, jobs):
-        row = describe_run(search.jobs, job)
+        row = describe_job(search.jobs, job)
         test = search.jobs.folder(job).read("results")["test"]["accuracy"]
         if search.options.all_images:
             reached = test >= TARGET

@@ -26,6 +26,7 @@ from experiments.launching.options import LEFT_OVER
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.parallel.signals import StopSignals
+from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.lock import lock
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -135,12 +136,15 @@ def test_a_forecast_is_found_by_config_and_device(tmp_path, monkeypatch):
 
 def test_accuracy_over_seconds(tiny_run, tmp_path):
     shutil.copytree(tiny_run[0], tmp_path / "runs" / "tiny")
+    RunFolder(tmp_path / "runs" / "tiny").write("job", {"wall_seconds": 30.0})
     shutil.copytree(tiny_run[0], tmp_path / "runs" / "cut")
     (tmp_path / "runs" / "cut" / "results.json").unlink()
     runs = describe_training(tmp_path)
     seconds = [record["seconds"] for record in runs["tiny"]["evaluations"]]
     assert len(seconds) == 2 and 0 < seconds[0] < seconds[1]
     assert runs["tiny"]["test_accuracy"] == tiny_run[1]["test"]["accuracy"]
+    assert runs["tiny"]["epochs"] == tiny_run[1]["num_epochs"]
+    assert runs["tiny"]["wall_seconds"] == 30 and "wall_seconds" not in runs["cut"]
     assert runs["cut"]["evaluations"] == runs["tiny"]["evaluations"]
     cut, tiny = summarize(runs)
     assert cut.endswith("not finished") and tiny.endswith("% test")

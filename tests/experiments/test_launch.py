@@ -1,5 +1,6 @@
 """Real processes are interrupted, resumed, skipped and packed, and one fails."""
 
+import argparse
 import json
 import math
 import os
@@ -15,6 +16,7 @@ import pytest
 
 from experiments.launching.jobs import Job, Jobs, run_environment
 from experiments.launching.options import LEFT_OVER, report_left, run_until
+from experiments.launching.study import run_study
 from experiments.launching.summary import show_mean, show_mean_std
 from vit_jax.errors import UserError
 from vit_jax.runs.lock import lock
@@ -205,6 +207,49 @@ def test_a_command_ends_at_the_deadline():
     assert time.monotonic() < start + 30
     assert run_until(math.inf, "timeit", "-n1", "1") == 0
     assert run_until(math.inf, "timeit", "-n1", "1 / 0") == 1
+
+
+class Launches(Jobs):
+    """Trains nothing; a run is finished once it was launched, unless it fails."""
+
+    def __init__(self, out, *, failing, left):
+        super().__init__(out)
+        self.failing, self.left, self.launched = failing, left, []
+
+    def launch(self, jobs, **_):
+        self.launched.append([job.name for job in jobs])
+        return [job for job in jobs if job.name in self.left]
+
+    def is_finished(self, job):
+        launched = any(job.name in names for names in self.launched)
+        return launched and job.name not in (*self.failing, *self.left)
+
+    def error(self, job):
+        return "exit status 1" if job.name in self.failing else None
+
+
+@pytest.mark.parametrize(
+    ("failing", "left", "launched", "status"),
+    [
+        ((), (), [["first"], ["alone", "after"]], 0),
+        (("first",), (), [["first"], ["alone"]], LEFT_OVER),
+        ((), ("first",), [["first"]], LEFT_OVER),
+        (("alone",), (), [["first"], ["alone", "after"]], 1),
+    ],
+)
+def test_a_run_waits_for_the_one_that_it_needs(
+    failing, left, launched, status, tmp_path
+):
+    jobs = Launches(tmp_path, failing=failing, left=left)
+    alone, after, first = (Job(n, DIGITS, {}) for n in ("alone", "after", "first"))
+    options = argparse.Namespace(dry_run=False, deadline=math.inf, retry=False)
+    written = []
+    found = run_study(
+        "study", jobs, [alone, after, first], options,
+        needs={after: first}, write=lambda: written.append(len(jobs.launched)),
+    )  # fmt: skip
+    assert (found, jobs.launched, written) == (status, launched, [len(launched)])
+    assert (tmp_path / "study.tar.gz").exists()
 
 
 def test_mean_and_deviation():

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.launching.jobs import Job, Jobs
 from experiments.launching.options import LEFT_OVER, report_left
-from experiments.launching.summary import describe_run
+from experiments.launching.summary import describe_job
 from experiments.search import main
 from experiments.searching.arms import STUDIES
 from experiments.searching.final import Search, compare_final, report_final, train_final
@@ -244,7 +244,7 @@ def test_the_race_is_to_94_percent(tmp_path):
     runs = {}
     for job, arm in search.arm_jobs(list(arms)).items():
         make_run(search.jobs, job, accuracies=arms[arm], test_accuracy=0.0)
-        runs[job.name] = {"arm": arm} | describe_run(search.jobs, job)
+        runs[job.name] = {"arm": arm} | describe_job(search.jobs, job)
     assert [run["seconds_to_94"] for run in runs.values()] == [5.0, 2.5, None]
     record = {"learned": {}, "runs": runs, "final": {}}
     table = describe_record(record, search.study)
@@ -259,7 +259,7 @@ def test_an_evaluation_that_is_not_finite_is_never_the_best(tmp_path):
     search = make_search("fast", tmp_path, seeds=1)
     (job,) = search.arm_jobs(["base"])
     make_run(search.jobs, job, accuracies=[math.nan, 0.94, 0.5], test_accuracy=0.0)
-    row = describe_run(search.jobs, job)
+    row = describe_job(search.jobs, job)
     assert (row["holdout_accuracy"], row["seconds_to_94"]) == (0.94, 5.0)
 
 
@@ -275,7 +275,7 @@ def test_a_record_made_before_columns_were_added(tmp_path):
     search = make_search("digits", tmp_path, seeds=1)
     (job,) = search.arm_jobs(["base"])
     make_run(search.jobs, job, accuracies=[0.5], test_accuracy=0.0)
-    run = {"arm": "base"} | describe_run(search.jobs, job)
+    run = {"arm": "base"} | describe_job(search.jobs, job)
     for key in ("num_params", "seconds_to_94", "parallel"):
         del run[key]
     record = {"learned": {}, "runs": {job.name: run}, "final": {}}
@@ -284,10 +284,10 @@ def test_a_record_made_before_columns_were_added(tmp_path):
 
 def test_a_description_has_no_test_score(final):
     search, ours, _ = final
-    before = describe_run(search.jobs, ours[0])
+    before = describe_job(search.jobs, ours[0])
     folder = search.jobs.folder(ours[0])
     folder.write("results", folder.read("results") | {"test": None})
-    assert describe_run(search.jobs, ours[0]) == before
+    assert describe_job(search.jobs, ours[0]) == before
 
 
 @pytest.mark.parametrize("select_on", ["test", "nothing"])
@@ -296,7 +296,7 @@ def test_only_images_held_out_give_hold_out_scores(tmp_path, select_on):
     jobs = Jobs(tmp_path)
     job = Job("run", "configs/vit_digits.py", {"data.select_on": select_on})
     make_run(jobs, job, accuracies=[0.95, 0.99], test_accuracy=0.99)
-    row = describe_run(jobs, job)
+    row = describe_job(jobs, job)
     assert row["selected_on"] == select_on
     for key in ("holdout_accuracy", "holdout_loss", "seconds_to_94"):
         assert row[key] is None

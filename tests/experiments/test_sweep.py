@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from experiments.sweep import main, run_sweep
+from experiments.sweep import main
 from experiments.sweeping import saved
+from experiments.sweeping.loop import run_sweep
 from experiments.sweeping.members import Member, Sweep, check_sweep
 from vit_jax import data
 from vit_jax.errors import UserError

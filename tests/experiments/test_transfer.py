@@ -8,18 +8,20 @@ import time
 
 import pytest
 
-from experiments import transfer
 from experiments.launching.jobs import Jobs
 from experiments.launching.options import add_arguments
+from experiments.transfer import main
+from experiments.transferring.arms import ARMS, HELPERS, make_jobs
+from experiments.transferring.table import write_tables
 
 
 def test_each_arm_starts_from_its_helper(tmp_path, capsys):
     out = str(tmp_path / "out")
     arguments = ["--dry_run", "--seeds=2", f"--out={out}", f"--data={tmp_path}/a"]
     arguments.append(f"--data100={tmp_path}/b")
-    assert transfer.main(arguments) == 0
+    assert main(arguments) == 0
     commands = capsys.readouterr().out.splitlines()
-    assert len(commands) == len(transfer.HELPERS) + 2 * len(transfer.ARMS)
+    assert len(commands) == len(HELPERS) + 2 * len(ARMS)
     starts = {
         "cifar100": f"--config.pretrained.path={out}/runs/pretrain",
         "masked": f"--config.pretrained.path={out}/runs/mae",
@@ -40,8 +42,8 @@ def test_the_table_says_how_much_is_done(tmp_path):
     add_arguments(parser, out=str(tmp_path))
     parser.add_argument("--data100")
     jobs = Jobs(tmp_path, parallel=1)
-    helpers, arms = transfer.make_jobs(jobs, parser.parse_args(["--seeds=1"]), {})
-    transfer.write_tables(jobs, helpers, arms)
+    helpers, arms = make_jobs(jobs, parser.parse_args(["--seeds=1"]), {})
+    write_tables(jobs, helpers, arms)
     assert "0 of 4 runs" in (tmp_path / "table.md").read_text()
     assert json.loads((tmp_path / "results.json").read_text())["tests"] == {}
 

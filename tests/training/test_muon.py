@@ -38,7 +38,8 @@ def directions(optimizer, num_steps=3):
 @pytest.mark.slow
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
 @pytest.mark.parametrize("nesterov", [False, True])
-def test_the_direction_is_that_of_optax(platform, nesterov):
+def test_the_direction_is_that_of_optax(platform, nesterov, monkeypatch):
+    monkeypatch.setattr(backend, "auto_dtype", lambda: "float32")
     settings = {"beta": 0.9, "nesterov": nesterov}
     with backend.computing_for(platform):
         updates, state = directions(muon.scale_by_muon(muon_dimensions, **settings))
@@ -53,6 +54,20 @@ def test_the_direction_is_that_of_optax(platform, nesterov):
             got,
             want,
         )
+
+
+@pytest.mark.slow
+def test_a_gpu_has_nearly_the_same_direction_in_16_bits():
+    found = {}
+    for platform in ("cpu", "gpu"):
+        with backend.computing_for(platform):
+            optimizer = muon.scale_by_muon(muon_dimensions, beta=0.9, nesterov=True)
+            found[platform] = jax.tree.leaves(directions(optimizer)[0])
+    for one, other in zip(*found.values(), strict=True):
+        assert one.dtype == other.dtype == np.float32
+        assert not np.array_equal(one, other)
+        cosine = np.vdot(one, other) / np.linalg.norm(one) / np.linalg.norm(other)
+        assert cosine > 0.99
 
 
 @pytest.mark.slow

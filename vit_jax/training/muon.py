@@ -1,8 +1,8 @@
-"""Muon's direction of descent: momentum whose matrices are made orthogonal.
+"""Muon's update: momentum, whose matrices are made orthogonal.
 
-Jordan, 2024, "Muon: An optimizer for hidden layers in neural networks". The arithmetic
-is that of `optax.contrib.scale_by_muon`; what is decided here is how many matrices it
-gets at once.
+Jordan, 2024, "Muon: An optimizer for hidden layers in neural networks". The
+Newton-Schulz iterations are those of `optax.contrib.scale_by_muon`; what is decided
+here is how many matrices they get at once, and in which dtype.
 """
 
 import math
@@ -24,29 +24,41 @@ def scale_by_muon(
     """Momentum, Newton-Schulz iterations, and the factor sqrt(max(1, columns / rows)).
 
     Where `backend.groups_leaves`, matrices of one shape, or of its transpose, are
-    multiplied together: a block's small products would each wait for a launch.
+    multiplied together: a block's small products would each wait for a launch. The
+    iterations have the dtype `backend.auto_dtype()`: on accelerators 16 bits, as in
+    Jordan's own code, since they need to be orthogonal only roughly.
 
     Args:
       dimensions: tree -> for each leaf the axes of its matrix; any further axes number
         several matrices.
       beta, nesterov: of the momentum, as optax has them.
     """
-    muon = optax.contrib.scale_by_muon(
-        beta=beta,
-        nesterov=nesterov,
+    # Without momentum, optax's transformation is the iterations alone.
+    iterations = optax.contrib.scale_by_muon(
+        beta=0.0,
+        nesterov=False,
         weight_dimension_numbers=lambda stacks: dict.fromkeys(
             stacks, MuonDimensionNumbers(1, 2)
         ),
     )
 
     def update(updates, state, params=None):
+        momentum = optax.tree.update_moment(updates, state.mu, beta, 1)
+        count = state.count + 1
+        ahead = optax.tree.bias_correction(momentum, beta, count + nesterov)
+        if nesterov:
+            ahead = jax.tree.map(
+                lambda m, g: beta * m + (1 - beta) * g,
+                ahead,
+                optax.tree.bias_correction(updates, beta, count),
+            )
         stacking = _Stacking(updates, dimensions(updates))
-        state = state._replace(mu=stacking.stack(state.mu))
-        updates, state = muon.update(stacking.stack(updates), state)
-        state = state._replace(mu=stacking.unstack(state.mu))
-        return stacking.unstack(updates, scale=True), state
+        stacks = optax.tree.cast(stacking.stack(ahead), backend.auto_dtype())
+        stacks, _ = iterations.update(stacks, iterations.init(stacks))
+        updates = stacking.unstack(optax.tree.cast(stacks, jnp.float32))
+        return updates, state._replace(count=count, mu=momentum)
 
-    return optax.GradientTransformation(muon.init, update)
+    return optax.GradientTransformation(iterations.init, update)
 
 
 class _Stacking:
@@ -74,7 +86,7 @@ class _Stacking:
             for name, group in self._groups.items()
         }
 
-    def unstack(self, stacks: dict[str, Array], scale: bool = False) -> Any:
+    def unstack(self, stacks: dict[str, Array]) -> Any:
         leaves: list[Any] = [None] * len(self._leaves)
         for name, group in self._groups.items():
             start = 0
@@ -82,7 +94,7 @@ class _Stacking:
                 leaf = self._leaves[index]
                 matrices = stacks[name][start : start + leaf.count]
                 start += leaf.count
-                leaves[index] = leaf.put_together(matrices, scale)
+                leaves[index] = leaf.put_together(matrices)
         return self._tree.unflatten(leaves)
 
 
@@ -106,13 +118,10 @@ class _Leaf:
         matrices = leaf.transpose(self._order).reshape(self.count, *self.matrix)
         return matrices.mT if self._is_tall else matrices
 
-    def put_together(
-        self, matrices: Float[Array, "n rows columns"], scale: bool
-    ) -> Array:
+    def put_together(self, matrices: Float[Array, "n rows columns"]) -> Array:
         matrices = matrices.mT if self._is_tall else matrices
-        if scale:
-            rows, columns = self.matrix
-            matrices = matrices * max(1, columns / rows) ** 0.5
+        rows, columns = self.matrix
+        matrices = matrices * max(1, columns / rows) ** 0.5
         inverse = sorted(range(len(self._order)), key=self._order.__getitem__)
         return matrices.reshape(self._ordered).transpose(inverse)
 

@@ -1,0 +1,1 @@
+"""The workings of `experiments.reproduce`: rows, runs and tables of the studies."""

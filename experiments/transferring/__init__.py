@@ -1,0 +1,1 @@
+"""The workings of `experiments.transfer`: arms, their helpers, and the table."""
