@@ -67,9 +67,9 @@ FLAGSHIP = {
     "mean_pooling": ("Is sequence pooling needed?", {"model.pooling": "mean"}),
     "qk_norm": ("Does normalising queries and keys help?", {"model.qk_norm": True}),
     "weight_decay_0.1": ("Is there too little decay?", {"optim.weight_decay": 0.1}),
-    "epochs_145": ("What does half the length lose?", {"num_epochs": 145}),
-    "epochs_220": ("What do three quarters of it lose?", {"num_epochs": 220}),
-    "epochs_435": ("What does half as much again win?", {"num_epochs": 435}),
+    "epochs_170": ("What does half the length lose?", {"num_epochs": 170}),
+    "epochs_256": ("What do three quarters of it lose?", {"num_epochs": 256}),
+    "epochs_512": ("What does half as much again win?", {"num_epochs": 512}),
 }  # fmt: skip
 
 FAST = {

@@ -147,7 +147,7 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--config.data.select_on=test", "--arms=base"], r"on images held out"),
         (["--config.data.select_on=test", "--final"], r"on images held out"),
         slow(["--final", "--parallel=2"], r"must not slow each other down"),
-        (["--epochs=3", "--arms=base,epochs_145"], r"but epochs_145 is about"),
+        (["--epochs=3", "--arms=base,epochs_170"], r"but epochs_170 is about"),
     ],
 )
 def test_refused(tmp_path, arguments, message):
