@@ -6,8 +6,8 @@ The recipe has 256 tokens from a small convolutional stem, sequence pooling as i
 Compact Transformers (Hassani et al., 2021), Muon for the blocks' matrices and AdamW for
 the rest, and MixUp or CutMix on every batch during 65% of the training.
 
-330 epochs are what a forecast for an H200 puts into the 8 minutes (docs/forecast.md):
-458 s of training expected, 336 s at best, 716 s at worst, and nothing measured.
+341 epochs are what a forecast for an H200 puts into the 8 minutes (docs/forecast.md):
+466 s of training expected, 342 s at best, 730 s at worst, and nothing measured.
 Attention weights are not dropped, because NVIDIA's fused attention, which nearly halves
 the time of a step, cannot do that.
 
