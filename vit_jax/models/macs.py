@@ -10,6 +10,7 @@ from jax.extend.core import Jaxpr
 
 from vit_jax.models import backend
 from vit_jax.models.mae import MaskedAutoencoder
+from vit_jax.models.variables import variable_shapes
 
 
 @functools.cache
@@ -22,8 +23,7 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
     autoencoder encodes the visible patches only. The body of a loop whose length is not
     known in advance counts once.
     """
-    image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    inputs = [image]
+    inputs = [jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)]
     if isinstance(model, MaskedAutoencoder):
         num_patches = math.prod(image_shape[:2]) // model.patch_size**2
         shape = (1, model.num_visible(num_patches))
@@ -34,7 +34,7 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
 
     # The kernels for a CPU take other products for the same result.
     with backend.computing_for("tpu"):
-        variables = jax.eval_shape(model.init, jax.random.key(0), image)
+        variables = variable_shapes(model, image_shape)
         return _count(jax.make_jaxpr(forward)(variables, *inputs).jaxpr)
 
 

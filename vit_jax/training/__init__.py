@@ -19,6 +19,6 @@ history.py          the evaluations so far; plateau and stopping rules
 logs.py             metrics, from the device to a file; progress.py: to the screen;
                     curves.py: to a figure; profile.py: a profile of some dispatches
 
-docs/one_batch.md follows one batch through these files. Imports `runs` and the rooms
-below it.
+docs/one_batch.md follows one batch through these files. Imports `runs`, `pretrained`
+and the rooms below them, but not `interpret`.
 """

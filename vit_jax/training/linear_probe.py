@@ -130,6 +130,6 @@ def _features(
         state.variables,
         images,
         eval_step=scoring.jit_on(mesh, step),
-        batch_size=config.eval_batch_size,
+        batch_size=experiment.eval_batch_size,
         mesh=mesh,
     ).astype(np.float64)

@@ -1,11 +1,10 @@
-"""What a config leaves open, from the data, the model and the machine, and checks.
+"""Fills in what a config leaves open, and refuses settings that do not fit.
 
-An experiment is built from what these functions return.
+The data, the model and the machine decide what is open.
 """
 
-import functools
+from typing import Any
 
-import jax
 import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
@@ -76,10 +75,12 @@ def class_weights(config: ConfigDict, train: data.Dataset) -> tuple[float, ...] 
     return tuple((len(train) / (len(counts) * counts)).tolist())
 
 
-def trained_names(
-    config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
-) -> frozenset[str] | None:
-    """The names of the parameters to train; None for all of them.
+def trained_names(config: ConfigDict, params: Any) -> frozenset[str] | None:
+    """The names of the parameters that a stage trains; None for all of them.
+
+    Args:
+      config: of the stage.
+      params: of the model; arrays, or their shapes.
 
     Raises:
       UserError: config.optim.trainable names none, or there are no layers to decay the
@@ -88,8 +89,6 @@ def trained_names(
     asked = config.optim
     if asked.trainable == "all" and asked.layer_decay == 1:
         return None
-    init = functools.partial(models.init_variables, model, image_shape=image_shape)
-    params = jax.eval_shape(init, jax.random.key(0))["params"]
     names = trainable.trainable_names(params, "all")
     if asked.layer_decay != 1 and not trainable.num_blocks(list(names)):
         raise UserError(
