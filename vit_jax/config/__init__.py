@@ -7,6 +7,7 @@ values.py         defaults, assignment and validation
 files.py          config files, and the settings in run folders
 command_line.py   --config.group.name=value, the list of settings, and what may differ
                   when a finished run is scored
+stages.py         parts of a training with settings of their own
 durations.py      "5 epochs", "300 steps" or "10%" in optimizer steps
 
 Imports `vit_jax.errors` only, and never JAX: a wrong setting is refused before
