@@ -22,6 +22,9 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
     softmax and averages. One multiply-accumulate is two floating-point operations. An
     autoencoder encodes the visible patches only. The body of a loop whose length is not
     known in advance counts once.
+
+    JAX's own `cost_analysis` counts otherwise (JAX 0.10): the body of every loop once,
+    operations element by element too, and convolutions without zero padding.
     """
     inputs = [jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)]
     if isinstance(model, MaskedAutoencoder):
@@ -39,6 +42,7 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
 
 
 def _count(jaxpr: Jaxpr) -> int:
+    """Recurses into sub-jaxprs; a scan's body counts `length` times."""
     macs = 0
     for equation in jaxpr.eqns:
         parameters, out = equation.params, equation.outvars[0].aval
@@ -50,7 +54,7 @@ def _count(jaxpr: Jaxpr) -> int:
             kernel = equation.invars[1].aval
             channels_out = kernel.shape[parameters["dimension_numbers"].rhs_spec[0]]
             macs += out.size * kernel.size // channels_out
-        # Programs of functions, branches and loops, of which a scan has a length.
+        # The jaxprs of functions, branches and loops.
         inner = [getattr(x, "jaxpr", x) for x in jax.tree.leaves(parameters)]
         repeats = parameters["length"] if equation.primitive.name == "scan" else 1
         macs += repeats * sum(_count(x) for x in inner if isinstance(x, Jaxpr))

@@ -32,8 +32,8 @@ _FOREIGN = {
     b"\x89HDF": "is HDF5, as Keras writes it; take the same weights from timm",
 }
 
-# Settings of a model that the shapes of its parameters do not show.
-TOLD = ("num_heads", "norm_eps", "activation", "norm_position")
+# The settings of a model that the shapes of its parameters do not show.
+METADATA_SETTINGS = ("num_heads", "norm_eps", "activation", "norm_position")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,12 +103,12 @@ def weights_from_params(
       path: where they come from, for messages and the report.
       sha256: of what they were read from.
       grid: rows and columns of a ViT's patches.
-      config_model: the settings of the model, of which those are told that the
-        parameters' shapes do not show.
+      config_model: the settings of the model. Those that the shapes of the parameters
+        do not show become metadata.
     """
     flat = traverse_util.flatten_dict(params, sep="/")
     tensors = {name: np.asarray(x) for name, x in flat.items()}
-    told = {name: (config_model or {}).get(name) for name in TOLD}
+    told = {name: (config_model or {}).get(name) for name in METADATA_SETTINGS}
     return Weights(path, "vit_jax", sha256, tensors, told | {"grid": grid})
 
 
@@ -142,7 +142,7 @@ def _read_file(path: pathlib.Path) -> Weights:
 
 
 def _read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """The arrays by name; two bytes without a type, as JAX saves it, are bfloat16."""
+    """The arrays by name. NumPy writes bfloat16 as two bytes without a type."""
     tensors = {}
     # Trained weights hardly shrink; fresh ones may be zero in parts.
     with open_zip(path, largest_ratio=20), np.load(path, allow_pickle=False) as archive:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vit_jax.errors import UserError
 from vit_jax.pretrained.layouts import DINO_PREFIXES, DROPPED, LAYOUTS, Layout
-from vit_jax.pretrained.read import TOLD, Weights
+from vit_jax.pretrained.read import METADATA_SETTINGS, Weights
 
 
 @dataclasses.dataclass
@@ -48,7 +48,7 @@ def rename(weights: Weights) -> Renamed:
     """
     name, prefix = _find_layout(weights)
     layout = LAYOUTS.get(name)
-    told = {key: weights.metadata.get(key) for key in TOLD}
+    told = {key: weights.metadata.get(key) for key in METADATA_SETTINGS}
     told["activation"] = {
         "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
     }.get(told.get("activation"), told.get("activation"))  # fmt: skip

@@ -1,8 +1,8 @@
-"""Muon's direction of descent: momentum whose matrices are made orthogonal.
+"""Muon's update: orthogonalised momentum.
 
-Jordan, 2024, "Muon: An optimizer for hidden layers in neural networks". The arithmetic
-is that of `optax.contrib.scale_by_muon`; what is decided here is how many matrices it
-gets at once.
+Jordan, 2024, "Muon: An optimizer for hidden layers in neural networks". The update is
+computed by `optax.contrib.scale_by_muon`; this module decides how many matrices it gets
+at once.
 """
 
 import math
@@ -50,7 +50,7 @@ def scale_by_muon(
 
 
 class _Stacking:
-    """Between a tree of leaves and stacks of their matrices, none of which is tall."""
+    """Converts parameters to stacks of matrices (rows <= columns) and back."""
 
     def __init__(self, tree: Any, dimensions: Any):
         leaves, self._tree = jax.tree.flatten(tree)

@@ -191,8 +191,8 @@ def reconstruction_losses(
     The targets are the values of each patch, normalised by the mean and the standard
     deviation of that patch, so that 1 is the error of its mean.
     """
-    mean, deviation = mae.patch_statistics(images, patch_size)
-    targets = (mae.to_patches(images, patch_size) - mean) / deviation
+    mean, std = mae.patch_statistics(images, patch_size)
+    targets = (mae.to_patches(images, patch_size) - mean) / std
     errors = jnp.square(predicted - targets).mean(axis=-1)
     hidden = mae.hidden_patches(visible, errors.shape[1])
     return (errors * hidden).sum(axis=1) / hidden.sum(axis=1)
