@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> None:
                 f"--{name} is missing; a full command is python -m vit_jax.main "
                 "--config=configs/vit_digits.py --workdir=runs/digits."
             )
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # It outlives its terminal.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # It goes on without its terminal.
     if not options.distributed and options.process_id in (None, 0):
         with contextlib.suppress(OSError, UserError):
             print(f"starting {asked} in {options.workdir} ...", flush=True)

@@ -127,7 +127,8 @@ class TrainLog:
         if not interval:
             return
         parts = jax.device_get([metrics for _, metrics in interval])
-        # The host runs ahead of the device: here the interval is complete.
+        # Only here has the device computed the interval, which the host has launched
+        # long before.
         seconds = self.clock.lap()
         each = {
             name: np.concatenate([part[name] for part in parts]) for name in parts[0]

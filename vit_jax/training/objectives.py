@@ -91,7 +91,7 @@ def distillation(
     temperature: float,
     class_weights: Sequence[float] | None = None,
 ) -> tuple[Float[Array, ""], tuple[Metrics, Any]]:
-    """What the targets and what a teacher say of the same images, as an objective.
+    """The loss against the targets and that against a teacher, as one objective.
 
     The loss is (1 - alpha) times the cross-entropy with the targets, plus alpha times
     `teacher_loss`. With a distillation token, its head alone learns from the teacher,

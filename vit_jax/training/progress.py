@@ -93,7 +93,7 @@ class Progress:
             self._quietly(self._bar.set_postfix_str, text)
             return
         step = values["step"]
-        # An evaluation cuts an interval in two; a line for a short rest says nothing.
+        # An evaluation cuts an interval in two; a short part gets no line.
         if 2 * (step - self._shown) < self._log_every:
             return
         self._shown = step

@@ -39,8 +39,11 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
 
 
 def describe_settings(config: ConfigDict) -> str:
-    """All settings of a config, for a person, with its model's values for None; raises
-    UserError where the model or its settings are unknown."""
+    """All settings of a config as text, with the model's own value in place of None.
+
+    Raises:
+      UserError: the model or one of its settings is unknown.
+    """
     add_user_code(config.code)
     config = config.copy_and_resolve_references()
     config.model = models.model_settings(config.model)
@@ -50,11 +53,11 @@ def describe_settings(config: ConfigDict) -> str:
 def num_microbatches(
     config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
 ) -> int:
-    """The setting, or without BatchNorm the number that this machine is fastest with.
+    """The setting; where that is 1, the number with which this machine is fastest.
 
-    With BatchNorm a batch stays whole, because each part would be normalised by itself.
-    The number is not written into the config: a run may continue on another machine,
-    with another one.
+    With BatchNorm 1 stays 1, because each part would be normalised by itself. The
+    number is not written into the config: a run may continue on another machine, with
+    another number.
     """
     asked = config.optim.num_microbatches
     has_batch_norm = not isinstance(model, models.ViT) or model.stem_norm == "batch"
