@@ -7,8 +7,11 @@ values.py         defaults, assignment and validation
 files.py          config files, and the settings in run folders
 command_line.py   --config.group.name=value, the list of settings, and what may differ
                   when a finished run is scored
-stages.py         parts of a training with settings of their own
-durations.py      "5 epochs", "300 steps" or "10%" in optimizer steps
+stages.py         parts of one training, each with settings of its own
+durations.py      "5 epochs", "300 steps" or "10%" in optimizer steps; time budgets
+
+`load_config` and `load_config_file` give a config, whose settings are read as
+`config.group.name`.
 
 Imports `vit_jax.errors` only, and never JAX: a wrong setting is refused before
 anything is compiled.
