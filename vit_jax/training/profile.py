@@ -37,7 +37,7 @@ class Profiler:
         paused: Callable[[], AbstractContextManager],
         show: Callable[[str], None],
     ) -> None:
-        """Starts or stops the recording if this dispatch is the one to do so before.
+        """Starts the recording before the third dispatch, stops it before the sixth.
 
         Args:
           paused: `TrainLog.paused`, in which the device is idle.

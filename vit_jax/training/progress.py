@@ -101,10 +101,9 @@ class Progress:
         left = tqdm.tqdm.format_interval(seconds_per_step * (self._total - step))
         self.line(f"step {step}/{self._total}: {text}, {left} left")
 
-    def line(self, text: str | None) -> None:
-        """Prints a line above the bar; None prints nothing."""
-        if text is not None:
-            self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
+    def line(self, text: str) -> None:
+        """Prints a line above the bar."""
+        self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
 
     def close(self) -> None:
         """Ends the display; the bar stays on the screen."""
