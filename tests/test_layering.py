@@ -54,8 +54,19 @@ def test_imports_point_down(name):
 
 
 def test_every_room_says_what_it_holds():
-    for file in PACKAGE.glob("*/__init__.py"):
-        assert "Imports" in (ast.get_docstring(ast.parse(file.read_text())) or ""), file
+    """And a room that lists its modules, or some of them, lists all."""
+    for file in sorted(PACKAGE.glob("*/**/__init__.py")):
+        text = ast.get_docstring(ast.parse(file.read_text())) or ""
+        assert "Imports" in text, file
+        if ".py" in text:
+            modules = {path.name for path in file.parent.glob("*.py")} - {file.name}
+            assert not [name for name in modules if name not in text], file
+
+
+def test_commands_are_short():
+    for name in LEVELS[0]:
+        lines = (PACKAGE / f"{name}.py").read_text().splitlines()
+        assert len(lines) <= 80, name
 
 
 def file_of_tests(module):

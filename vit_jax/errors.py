@@ -1,4 +1,4 @@
-"""Exceptions with messages for people, such as that for mistakes of the user."""
+"""Exceptions whose messages are for users, and parts of such messages."""
 
 import difflib
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class PlainError(Exception):
-    """An exception whose message says all; notebooks show it without a traceback."""
+    """An exception that notebooks show as its message alone, without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         # IPython asks for this method and prints its lines.

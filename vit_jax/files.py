@@ -30,8 +30,11 @@ _MAX_DEPTH = 20
 
 
 def cache_folder() -> pathlib.Path:
-    """The user's, whose contents can be made again: $XDG_CACHE_HOME/vit_jax, or
-    ~/.cache/vit_jax, which is also what the library platformdirs gives on Linux."""
+    """The user's folder for files that can be made again.
+
+    It is $XDG_CACHE_HOME/vit_jax, or ~/.cache/vit_jax, which the library platformdirs
+    would give on Linux, too.
+    """
     root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(root) / "vit_jax"
 

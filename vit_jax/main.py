@@ -31,20 +31,7 @@ def _make_parser() -> argparse.ArgumentParser:
     switch("--resume_with_changes", help="resume although settings have changed")
     switch("--profile", help="record a few dispatches of training in WORKDIR/profile")
     switch("--list_keys", "--helpfull", help="print all settings, or --config's values")
-    group = parser.add_argument_group("several processes")
-    group.add_argument("--coordinator_address", metavar="HOST:PORT", help="see above")
-    group.add_argument("--num_processes", metavar="N", type=int, help="see above")
-    group.add_argument("--process_id", metavar="I", type=int, help="see above, from 0")
-    group.add_argument(
-        "--distributed", action="store_true", help="ask the cluster for these three"
-    )
-    group.add_argument(
-        "--startup_timeout_seconds",
-        metavar="N",
-        type=int,
-        default=300,
-        help="limit for the wait until all processes have started (%(default)s)",
-    )
+    distributed.add_flags(parser)
     return parser
 
 
@@ -70,7 +57,7 @@ def main(arguments: Sequence[str]) -> None:
                 f"--{name} is missing; a full command is python -m vit_jax.main "
                 "--config=configs/vit_digits.py --workdir=runs/digits."
             )
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # It outlives its terminal.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # It goes on without its terminal.
     if not options.distributed and options.process_id in (None, 0):
         with contextlib.suppress(OSError, UserError):
             print(f"starting {asked} in {options.workdir} ...", flush=True)

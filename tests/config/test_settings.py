@@ -51,4 +51,4 @@ def test_every_setting_is_read():
             unread.append(key)
     assert set(unread) <= {"model.name"}, unread
     # The model's name is a key of a mapping there.
-    assert 'config_model["name"]' in (ROOT / "vit_jax/models/__init__.py").read_text()
+    assert 'config_model["name"]' in (ROOT / "vit_jax/models/make.py").read_text()

@@ -27,3 +27,20 @@ def test_the_largest_need_is_named():
     memory.require_memory(needs, 4 * 10**9)
     with pytest.raises(UserError, match=r"4\.0 GB .* 3\.0 GB are for a batch"):
         memory.require_memory(needs, 2 * 10**9)
+
+
+@pytest.mark.parametrize(
+    "batch_size, words",
+    [(1, "one image"), (3, r"images to score \(config.eval_batch_size\)")],
+)
+def test_an_evaluation_counts_its_images_and_the_largest_output(batch_size, words):
+    model = models.ResNet(num_classes=2, width=8, stage_sizes=())
+    shapes = models.variable_shapes(model, SHAPE)
+    options = {"batch_size": batch_size, "kept": {"parameters": 100}}
+    # An image has 192 bytes, and four times as many as float32; 8 channels of the stem
+    # are the largest output.
+    needed = 100 + batch_size * (192 + 4 * 192 + 4 * 8 * 64)
+    arguments = (model, shapes, SHAPE, SHAPE)
+    memory.require_memory_to_score(*arguments, free=needed, **options)
+    with pytest.raises(UserError, match=f"are for the largest output for {words}"):
+        memory.require_memory_to_score(*arguments, free=needed - 1, **options)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.parallel.running import outputs, run_code, running
 
-AGREEMENTS = """
+COMMON_DECISIONS = """
 import sys
 from vit_jax.parallel import processes, distributed
 from vit_jax.parallel.commands import run_command
@@ -42,7 +42,7 @@ run_command(main)
 
 @pytest.mark.slow
 def test_processes_agree_and_fail_together():
-    with running(2, "-c", AGREEMENTS, "ADDRESS", "ID") as both:
+    with running(2, "-c", COMMON_DECISIONS, "ADDRESS", "ID") as both:
         (_, first), (_, second) = texts = outputs(both)
     assert [process.returncode for process in both] == [1, 1], texts
     assert "error: Process 1 could not start; see its own message." in first

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from vit_jax.data import Dataset, batches
+from vit_jax.parallel import mesh as meshes
 from vit_jax.training.input_pipeline import InputPipeline, prefetch
 
 
@@ -60,3 +61,11 @@ def test_a_pipeline_gives_the_same_images_from_the_device_and_from_a_file(
         assert {k: (v.shape, v.dtype) for k, v in given.items()} == {
             k: (v.shape, v.dtype) for k, v in pipeline.shapes(3).items()
         }
+
+
+def test_shapes_of_batches_are_known_without_reading_any(mapped, tiny_config):
+    config = tiny_config(data__placement="host")
+    pipeline = InputPipeline(mapped, config, meshes.make_mesh(1))
+    pipeline.batches_at = None
+    # Two int32 for each of 16 images, an int32 as its label and its 64 pixels.
+    assert pipeline.num_bytes(2) == 2 * 16 * (4 + 4 + 4 + 64)

@@ -15,6 +15,12 @@ def test_a_plan_counts_in_steps(tiny_config):
     assert (plan.mix_until, plan.stop_after) == (406, 313)
 
 
+def test_what_comes_every_few_steps_comes_at_the_end_too(tiny_config):
+    """It is counted from the beginning of the stage."""
+    plan = make_plan(tiny_config(), 1000, 40)
+    assert [step for step in range(41, 47) if plan.is_due(step, 4)] == [44, 46]
+
+
 def test_the_plan_of_a_later_stage_ends_where_it_began_plus_its_length(tiny_config):
     first, later = (make_plan(tiny_config(), 1000, step) for step in (0, 40))
     assert (first.last_step, later.last_step) == (6, 46)

@@ -99,7 +99,7 @@ def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path):
     ],
     ids=["teacher and Muon", "eight devices that the host feeds"],
 )
-def test_stages_resume_with_a_teacher_and_on_other_roads(
+def test_stages_resume_with_a_teacher_and_in_other_configurations(
     tiny_config, tiny_run, tmp_path, changes
 ):
     """At every checkpoint, with the optimizer's state."""

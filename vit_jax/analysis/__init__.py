@@ -8,7 +8,7 @@ compare.py    several runs: entries.py (in numbers), compared.py (tables and cha
               tables.py: Markdown and CSV
 predict.py    predictions for image files
 explain.py    heat maps and their faithfulness; architecture.py: the network, drawn
-explore.py    statistics of a dataset, and its augmented images
+explore.py    statistics of a dataset; augmented.py: its augmented images
 
 Imports `training`, `interpret` and the rooms below them.
 """

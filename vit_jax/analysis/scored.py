@@ -9,10 +9,10 @@ from vit_jax import models
 from vit_jax.analysis import latency
 from vit_jax.data import Dataset
 from vit_jax.metrics import classification
+from vit_jax.models import memory
 from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.run import Run
 from vit_jax.training import scoring
-from vit_jax.training.memory import require_memory_to_score
 
 # Number of images on which model and people differ most.
 NUM_LISTED = 16
@@ -47,13 +47,13 @@ class Scorer:
           UserError: a batch does not fit into memory.
         """
         batch_size = min(self._batch_size, len(dataset))
-        require_memory_to_score(
+        memory.require_memory_to_score(
             self._run.model,
             self._run.variables,
             dataset.images.shape[1:],
             self._run.input_shape,
             batch_size=batch_size,
-            mesh=self._mesh,
+            free=meshes.free_bytes(self._mesh),
         )
         logits = scoring.score_split(
             self._run.variables,

@@ -10,6 +10,7 @@ from jax.extend.core import Jaxpr
 
 from vit_jax.models import backend
 from vit_jax.models.mae import MaskedAutoencoder
+from vit_jax.models.variables import variable_shapes
 
 
 @functools.cache
@@ -21,9 +22,11 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
     softmax and averages. One multiply-accumulate is two floating-point operations. An
     autoencoder encodes the visible patches only. The body of a loop whose length is not
     known in advance counts once.
+
+    JAX's own `cost_analysis` counts otherwise (JAX 0.10): the body of every loop once,
+    operations element by element too, and convolutions without zero padding.
     """
-    image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    inputs = [image]
+    inputs = [jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)]
     if isinstance(model, MaskedAutoencoder):
         num_patches = math.prod(image_shape[:2]) // model.patch_size**2
         shape = (1, model.num_visible(num_patches))
@@ -34,11 +37,12 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
 
     # The kernels for a CPU take other products for the same result.
     with backend.computing_for("tpu"):
-        variables = jax.eval_shape(model.init, jax.random.key(0), image)
+        variables = variable_shapes(model, image_shape)
         return _count(jax.make_jaxpr(forward)(variables, *inputs).jaxpr)
 
 
 def _count(jaxpr: Jaxpr) -> int:
+    """Recurses into sub-jaxprs; a scan's body counts `length` times."""
     macs = 0
     for equation in jaxpr.eqns:
         parameters, out = equation.params, equation.outvars[0].aval
@@ -50,7 +54,7 @@ def _count(jaxpr: Jaxpr) -> int:
             kernel = equation.invars[1].aval
             channels_out = kernel.shape[parameters["dimension_numbers"].rhs_spec[0]]
             macs += out.size * kernel.size // channels_out
-        # Programs of functions, branches and loops, of which a scan has a length.
+        # The jaxprs of functions, branches and loops.
         inner = [getattr(x, "jaxpr", x) for x in jax.tree.leaves(parameters)]
         repeats = parameters["length"] if equation.primitive.name == "scan" else 1
         macs += repeats * sum(_count(x) for x in inner if isinstance(x, Jaxpr))

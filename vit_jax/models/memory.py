@@ -1,6 +1,7 @@
 """How much memory a model takes, from the shapes alone: nothing is computed."""
 
 import functools
+import math
 from typing import Any
 
 import jax
@@ -51,3 +52,39 @@ def require_memory(needs: dict[str, int], free: int | None) -> None:
             f"{needs[largest] / 1e9:,.1f} GB are for {largest}, but "
             f"{free / 1e9:,.1f} GB are free; make that smaller."
         )
+
+
+def require_memory_to_score(
+    model: nn.Module,
+    variables: Any,
+    image_shape: tuple[int, ...],
+    input_shape: tuple[int, int, int],
+    *,
+    batch_size: int,
+    free: int | None,
+    kept: dict[str, int] | None = None,
+) -> None:
+    """Refuses an evaluation that takes more memory than is free on a device.
+
+    The images count as they are stored and as the model sees them (float32), and of the
+    layers' outputs the largest one counts.
+
+    Args:
+      variables: arrays, or their shapes.
+      image_shape: of an image as it is stored.
+      input_shape: of an image as the model sees it.
+      batch_size: images on the device.
+      free: see `require_memory`.
+      kept: bytes of what is there besides, by what it is.
+
+    Raises:
+      UserError: says what takes the most.
+    """
+    what = "images to score (config.eval_batch_size)" if batch_size > 1 else "one image"
+    read, seen = math.prod(image_shape), math.prod(input_shape)
+    largest = max(activation_bytes(model, variables, input_shape))
+    needs = {
+        what: batch_size * (read + 4 * seen),
+        f"the largest output for {what}": batch_size * largest,
+    }
+    require_memory((kept or {}) | needs, free)

@@ -17,8 +17,8 @@ def keep_compiled_programs() -> None:
     """Lets JAX keep what it compiles, so that the next start is much faster.
 
     JAX runs what it finds there, so nobody else may be able to write to that folder;
-    where that cannot be had, nothing is kept. JAX's own settings go first, such as the
-    variables JAX_COMPILATION_CACHE_DIR and JAX_ENABLE_COMPILATION_CACHE=false.
+    otherwise nothing is kept. JAX's own settings have precedence, such as the variables
+    JAX_COMPILATION_CACHE_DIR and JAX_ENABLE_COMPILATION_CACHE=false.
     """
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return

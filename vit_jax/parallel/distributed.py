@@ -7,6 +7,7 @@ timeout and then aborts with a C++ stack trace. A process that fails alone waits
 minutes for the others, which wait for its part of a computation.
 """
 
+import argparse
 import contextlib
 import multiprocessing.connection
 import os
@@ -32,11 +33,29 @@ _GOODBYE = b"goodbye"
 _connections: dict[int, socket.socket] = {}
 
 
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of `start_from_flags`; the command's docstring explains them."""
+    group = parser.add_argument_group("several processes")
+    group.add_argument("--coordinator_address", metavar="HOST:PORT", help="see above")
+    group.add_argument("--num_processes", metavar="N", type=int, help="see above")
+    group.add_argument("--process_id", metavar="I", type=int, help="see above, from 0")
+    group.add_argument(
+        "--distributed", action="store_true", help="ask the cluster for these three"
+    )
+    group.add_argument(
+        "--startup_timeout_seconds",
+        metavar="N",
+        type=int,
+        default=300,
+        help="limit for the wait until all processes have started (%(default)s)",
+    )
+
+
 def start_from_flags(flags: Any) -> None:
     """Calls `start` if the command line says that there are several processes.
 
     Args:
-      flags: of `vit_jax.main`; None is one that is not given.
+      flags: of `add_flags`; one that is not given is None.
 
     Raises:
       UserError: the flags are incomplete or contradict each other, or see `start`.

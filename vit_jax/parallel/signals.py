@@ -111,8 +111,8 @@ class StopSignals:
         with contextlib.suppress(OSError):
             os.write(2, _NOTICE)
 
-    def agreed(self, *, ask: bool) -> int | None:
-        """The signal to stop for, or None; the same at the same call on all processes.
+    def stop_signal(self, *, ask: bool) -> int | None:
+        """The signal for which all processes stop now, or None.
 
         Several processes exchange their signals only where `ask` is true, at the end of
         a logging interval for example, and use the result two calls later, when it is

@@ -3,12 +3,13 @@
 read.py        a file or folder, recognised by its content, and .npz;
                safetensors_format.py, pth_format.py: one format each; zip_file.py: the
                sizes that a zip declares
-layouts.py     whose names are whose; rename.py: ours for theirs, in one form
-fit.py         positions and patch kernels for another size; tokens.py: positions and
-               registers of a model
-load.py        the parameters of a model; match.py: what fits and what does not, and
-               report.py: what became of each tensor
-write.py       parameters as timm has them
+layouts.py     tables of the names that other libraries use; rename.py: gives tensors
+               our names, and their axes one order
+fit.py         resizes positions and patch kernels; tokens.py: fits tokens and positions
+               to a model
+load.py        the parameters of a model from a file; match.py: refuses what does not
+               fit; report.py: says what became of each tensor
+write.py       writes parameters for timm
 
 Imports `vit_jax.models`, `vit_jax.files` and `vit_jax.errors` only. Nothing in a file
 is run, and neither PyTorch nor timm is needed.

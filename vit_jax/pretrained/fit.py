@@ -1,7 +1,11 @@
 """Fits positions and patch kernels to another size of grid and patch.
 
-Every rule is linear and acts on rows and columns apart, so that it is a matrix
-[new, old] for each axis.
+Every rule is linear and treats rows and columns separately, so it is a matrix [new,
+old] for each axis.
+
+`jax.image.scale_and_translate` can compute these rules, but in float32, and two of them
+by a method that its documentation does not name (JAX 0.10). `scipy.ndimage.zoom` has
+"zoom" alone. Neither returns the matrix, whose pseudo-inverse `resize_kernel` takes.
 """
 
 from collections.abc import Callable
@@ -15,8 +19,9 @@ Matrix = Float[np.ndarray, "new old"]
 def cubic_antialias(old: int, new: int) -> Matrix:
     """Cubic interpolation (Keys, 1981, a = -0.5), widened where the size shrinks.
 
-    What timm, Pillow and `jax.image.resize(..., "cubic", antialias=True)` do; the
-    weights of places outside are given to those inside.
+    This is what timm, Pillow and `jax.image.resize(..., "cubic", antialias=True)` do.
+    Places outside of the grid have no weight, and the other weights are scaled to a sum
+    of 1.
     """
     scale = max(old / new, 1.0)
     distances = _centres(old, new)[:, None] - np.arange(old)
@@ -24,7 +29,7 @@ def cubic_antialias(old: int, new: int) -> Matrix:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-# What is not `cubic_antialias` has no antialias, and repeats the border.
+# All rules but `cubic_antialias` have no antialias and repeat the border.
 RULES: dict[str, Callable[[int, int], Matrix]] = {
     "cubic_antialias": cubic_antialias,
     # torch.nn.functional.interpolate(mode="bicubic"), with a = -0.75.

@@ -44,7 +44,8 @@ _HUGGING_FACE = {
     "layernorm": "final_norm",
     "classifier": "head",
 }
-# vision_transformer counts the parts of a block through, big_vision each kind apart.
+# vision_transformer numbers all parts of a block in one sequence, big_vision each kind
+# of part by itself.
 _GOOGLE = {
     "cls": "class_token",
     "Transformer/posembed_input/pos_embedding": "positions",

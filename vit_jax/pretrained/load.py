@@ -5,7 +5,6 @@ import os
 import re
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
@@ -13,7 +12,7 @@ from flax import traverse_util
 from jaxtyping import PRNGKeyArray
 
 from vit_jax.errors import UserError, did_you_mean
-from vit_jax.models import ViT, init_variables
+from vit_jax.models import ViT, init_variables, variable_shapes
 from vit_jax.pretrained.fit import RULES, resize_kernel
 from vit_jax.pretrained.match import match_parameters
 from vit_jax.pretrained.read import Weights, read_weights
@@ -168,9 +167,8 @@ def _same(name: str, value: Any, ours: Any) -> bool:
 def _parameter_shapes(
     model: nn.Module, image_shape: tuple[int, int, int]
 ) -> dict[str, tuple[int, ...]]:
-    images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    variables = jax.eval_shape(model.init, jax.random.key(0), images)
-    params = traverse_util.flatten_dict(variables["params"], sep="/")
+    shapes = variable_shapes(model, image_shape)["params"]
+    params = traverse_util.flatten_dict(shapes, sep="/")
     return {name: leaf.shape for name, leaf in params.items()}
 
 

@@ -1,9 +1,9 @@
 """Reads what `torch.save` has written since PyTorch 1.6, without PyTorch.
 
 The file is a zip of a pickle and of each storage's bytes. A pickle is a program that
-may name any importable function and call it. The names that a state dict needs stand
-here for harmless ones of our own, and any other name, and any opcode that `torch.save`
-does not write, is refused.
+may name any importable function and call it. Here the names that a state dict needs
+give harmless functions of this module, and any other name, and any opcode that
+`torch.save` does not write, is refused.
 """
 
 import collections

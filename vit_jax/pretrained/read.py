@@ -32,8 +32,8 @@ _FOREIGN = {
     b"\x89HDF": "is HDF5, as Keras writes it; take the same weights from timm",
 }
 
-# Settings of a model that the shapes of its parameters do not show.
-TOLD = ("num_heads", "norm_eps", "activation", "norm_position")
+# The settings of a model that the shapes of its parameters do not show.
+METADATA_SETTINGS = ("num_heads", "norm_eps", "activation", "norm_position")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,13 +103,13 @@ def weights_from_params(
       path: where they come from, for messages and the report.
       sha256: of what they were read from.
       grid: rows and columns of a ViT's patches.
-      config_model: the settings of the model, of which those are told that the
-        parameters' shapes do not show.
+      config_model: the settings of the model. Those that the shapes of the parameters
+        do not show become metadata.
     """
     flat = traverse_util.flatten_dict(params, sep="/")
     tensors = {name: np.asarray(x) for name, x in flat.items()}
-    told = {name: (config_model or {}).get(name) for name in TOLD}
-    return Weights(path, "vit_jax", sha256, tensors, told | {"grid": grid})
+    stated = {name: (config_model or {}).get(name) for name in METADATA_SETTINGS}
+    return Weights(path, "vit_jax", sha256, tensors, stated | {"grid": grid})
 
 
 def _read_file(path: pathlib.Path) -> Weights:
@@ -120,11 +120,11 @@ def _read_file(path: pathlib.Path) -> Weights:
     # First, since the size of a header may begin with any bytes.
     if start[8:9] == b"{":
         tensors, metadata = read_safetensors(path)
-        told = dict(json.loads(metadata.get("vit_jax", "{}")))
-        if "grid" in told:
-            rows, columns = told["grid"]
-            told["grid"] = (int(rows), int(columns))
-        return Weights(str(path), "safetensors", sha256, tensors, told)
+        stated = dict(json.loads(metadata.get("vit_jax", "{}")))
+        if "grid" in stated:
+            rows, columns = stated["grid"]
+            stated["grid"] = (int(rows), int(columns))
+        return Weights(str(path), "safetensors", sha256, tensors, stated)
     for beginning, description in _FOREIGN.items():
         if start.startswith(beginning):
             raise UserError(f"The weights file {path} {description}.")
@@ -142,7 +142,7 @@ def _read_file(path: pathlib.Path) -> Weights:
 
 
 def _read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """The arrays by name; two bytes without a type, as JAX saves it, are bfloat16."""
+    """The arrays by name. NumPy writes bfloat16 as two bytes without a type."""
     tensors = {}
     # Trained weights hardly shrink; fresh ones may be zero in parts.
     with open_zip(path, largest_ratio=20), np.load(path, allow_pickle=False) as archive:
@@ -179,12 +179,12 @@ def _read_hugging_face(folder: pathlib.Path) -> Weights:
             'expected "vit"; give a folder of ViTForImageClassification or ViTModel.'
         )
     weights = _read_file(found[0])
-    told = {
+    stated = {
         "num_heads": config.get("num_attention_heads"),
         "norm_eps": config.get("layer_norm_eps"),
         "activation": config.get("hidden_act"),
     }
     image, patch = config.get("image_size"), config.get("patch_size")
     if isinstance(image, int) and isinstance(patch, int):
-        told["grid"] = (image // patch, image // patch)
-    return dataclasses.replace(weights, metadata=weights.metadata | told)
+        stated["grid"] = (image // patch, image // patch)
+    return dataclasses.replace(weights, metadata=weights.metadata | stated)

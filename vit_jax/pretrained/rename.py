@@ -14,7 +14,7 @@ import numpy as np
 
 from vit_jax.errors import UserError
 from vit_jax.pretrained.layouts import DINO_PREFIXES, DROPPED, LAYOUTS, Layout
-from vit_jax.pretrained.read import TOLD, Weights
+from vit_jax.pretrained.read import METADATA_SETTINGS, Weights
 
 
 @dataclasses.dataclass
@@ -27,7 +27,7 @@ class Renamed:
       sources: the name in the file of each tensor; of several, joined by " + ".
       dropped: why what the file has and no model needs was left out, by its name.
       unknown: names in the file that the tables lack.
-      settings: what the layout and the file say of the model beside its sizes.
+      settings: of the model, without its sizes, as the layout and the file state them.
       resize: how the code that the file comes from resizes positions, see `fit.RULES`.
     """
 
@@ -48,16 +48,16 @@ def rename(weights: Weights) -> Renamed:
     """
     name, prefix = _find_layout(weights)
     layout = LAYOUTS.get(name)
-    told = {key: weights.metadata.get(key) for key in TOLD}
-    told["activation"] = {
+    stated = {key: weights.metadata.get(key) for key in METADATA_SETTINGS}
+    stated["activation"] = {
         "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
-    }.get(told.get("activation"), told.get("activation"))  # fmt: skip
-    told = {key: value for key, value in told.items() if value is not None}
+    }.get(stated.get("activation"), stated.get("activation"))  # fmt: skip
+    stated = {key: value for key, value in stated.items() if value is not None}
     settings = dict(layout.settings) if layout else {}
     resize = layout.resize if layout else "cubic_antialias"
     if prefix in DINO_PREFIXES:
         resize = "dino"
-    renamed = Renamed(name, {}, {}, {}, [], settings | told, resize)
+    renamed = Renamed(name, {}, {}, {}, [], settings | stated, resize)
     for source, array in _unstacked(weights.tensors).items():
         _add(renamed, layout, prefix, source, array)
     for kernel in [x for x in renamed.tensors if x.endswith("attention/query/kernel")]:
@@ -149,7 +149,7 @@ def _target(layers: dict[str, str], name: str, ndim: int) -> str | None:
 
 
 def _num_heads(target: str, array: np.ndarray) -> int | None:
-    """Told by kernels whose heads have an axis of their own."""
+    """The number of heads, from a kernel that has an axis for them; else None."""
     if target.endswith("attention/query/kernel") and array.ndim == 3:
         return array.shape[1]
     if target.endswith("attention/qkv/kernel") and array.ndim == 4:
@@ -189,7 +189,7 @@ def _join_queries_keys_values(renamed: Renamed, attention: str) -> None:
 def settings_of(renamed: Renamed, path: str) -> dict[str, Any]:
     """The settings of `config.model` that the tensors imply, as far as they do.
 
-    `num_heads` is there only where the file tells it; `layer_scale` is any number but
+    `num_heads` is there only where the file states it; `layer_scale` is any number but
     0 where its factors are in the file.
 
     Raises:

@@ -26,10 +26,10 @@ def fit_tokens(
 ) -> None:
     """Changes tokens and positions in `renamed` to what the model has, in place.
 
-    Elsewhere the tokens stand as class, distillation, registers, patches, and all of
-    them may have a position. Here registers stand last and have none: theirs is added
-    to them once and for all. To a model without a distillation token, DeiT's is one
-    more register.
+    In files the order of the tokens is class, distillation, registers, patches, and all
+    of them may have a position. In our models registers come last and have no position,
+    so the file's positions of registers are added to the registers. In a model without
+    a distillation token, the file's is one more register.
 
     Args:
       renamed, report: what the file has, and where the changes are noted.

@@ -14,7 +14,7 @@ from vit_jax.pretrained.layouts import TIMM
 from vit_jax.pretrained.rename import unified_shape
 from vit_jax.pretrained.safetensors_format import write_safetensors
 
-# What timm's ViT has no counterpart for.
+# The values with which timm's ViT is the same model; it has no others.
 _NEEDED = {
     "stem": "patch",
     "norm_position": "pre",
@@ -73,7 +73,7 @@ def save_timm(
             [positions[:, :num_class], none, positions[:, num_class:]], axis=1
         )
     arguments = _timm_arguments(model, image_shape)
-    told = {
+    stated = {
         "num_heads": model.num_heads,
         "norm_eps": model.norm_eps,
         "activation": model.activation,
@@ -82,7 +82,7 @@ def save_timm(
     metadata = {
         "format": "pt",
         "timm": json.dumps(arguments),
-        "vit_jax": json.dumps(told),
+        "vit_jax": json.dumps(stated),
     }
     write_safetensors(path, tensors, metadata)
     return arguments

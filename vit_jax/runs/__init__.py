@@ -9,5 +9,6 @@ run.py           `Run`: a trained model with everything needed to use it; load.p
                  model_input.py: a user's images in the form that it takes
 user_code.py     a user's own models, data sources and augmentations
 
-Imports `config`, `parallel` and the rooms below them.
+Imports `config`, `parallel`, `models`, `data`, `augment` and the rooms below them, but
+neither `pretrained` nor `training`.
 """

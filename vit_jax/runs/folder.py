@@ -44,9 +44,10 @@ from vit_jax.runs.environment import describe_environment
 from vit_jax.runs.lock import lock
 from vit_jax.runs.records import append_record, read_records, write_records
 
-# A teacher is told by the SHA-256 of its checkpoint, which is a setting, too.
+# Where data and teacher are. What they are is compared all the same: the data by
+# dataset.json, and a teacher by the SHA-256 of its checkpoint, which is a setting.
 _WHERE_DATA_LIE = {"data.archive", "data.dir", "data.download", "distill.teacher"}
-# Settings that change what is shown or where it runs, never what is learned.
+# Settings that may change when a run is resumed: none of them changes what it learns.
 FREE_SETTINGS = {
     "checkpoint_every",
     "eval_batch_size",

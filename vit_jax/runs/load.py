@@ -1,13 +1,11 @@
 """A trained model, loaded from the folder of a finished or unfinished run."""
 
-import functools
 import os
 import pathlib
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import linen as nn
 from ml_collections import ConfigDict
 
 from vit_jax import augment, models
@@ -61,19 +59,6 @@ def _require_complete(
         )
 
 
-def _require_memory(
-    model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
-) -> None:
-    """Refuses a model that cannot be loaded, or not score a single image."""
-    in_layers = sum(memory.activation_bytes(model, variables, input_shape))
-    needs = {
-        "parameters": memory.num_bytes(variables),
-        # Not all at once: a layer's output is not kept.
-        "the layers' outputs for one image": in_layers // 8,
-    }
-    memory.require_memory(needs, meshes.free_bytes(meshes.make_mesh(1)))
-
-
 def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     """Loads the weights and settings of a finished or unfinished run.
 
@@ -96,9 +81,17 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     _require_complete(config, image_shape[2], folder.path / "config.json")
     input_shape = augment.input_shape(image_shape, config.data.resize)
     model = build_model(config, input_shape, len(dataset["class_names"]))
-    init = functools.partial(models.init_variables, model, image_shape=input_shape)
-    variables = {"batch_stats": {}, **jax.eval_shape(init, jax.random.key(0))}
-    _require_memory(model, variables, input_shape)
+    variables = {"batch_stats": {}, **models.variable_shapes(model, input_shape)}
+    # A model that cannot score a single image is not loaded.
+    memory.require_memory_to_score(
+        model,
+        variables,
+        image_shape,
+        input_shape,
+        batch_size=1,
+        free=meshes.free_bytes(meshes.make_mesh(1)),
+        kept={"parameters": memory.num_bytes(variables)},
+    )
     # The part of a `TrainState` that evaluation needs, without the optimizer's state.
     averaged = config.optim.ema_decay > 0
     target = {

@@ -12,7 +12,7 @@ NEVER_BEST = (-math.inf, -math.inf)
 
 
 def rank(accuracy: float | None, loss: float | None) -> tuple[float, float]:
-    """A key that is larger for a higher accuracy and, at the same one, a lower loss.
+    """Sort key: accuracy, then negative loss.
 
     It is `NEVER_BEST` if either is missing, NaN or infinite. Of equal evaluations the
     earliest is the best, which is what `max` returns.

@@ -81,8 +81,9 @@ def plan_dispatches(
     """(first step, number of steps) of each dispatch from `first_step` to the end.
 
     Every evaluation, every checkpoint and the end fall between two dispatches. Each
-    number of steps has a compiled program of its own, so the largest number, above half
-    of `max_steps`, is one with which the whole stage needs the fewest.
+    number of steps is a program that has to be compiled. Therefore most dispatches have
+    the number, above half of `max_steps`, with which the stage needs the fewest
+    programs.
     """
     size, halves = _best_size(plan, max_steps)
     step = first_step
@@ -94,7 +95,10 @@ def plan_dispatches(
 
 
 def _until_stop(plan: Plan, done: int) -> tuple[int, int]:
-    """(steps since the last evaluation, steps to the next stop) after `done` steps."""
+    """(steps since the last evaluation, steps to the next stop) after `done` steps.
+
+    A stop is an evaluation, a checkpoint or the end.
+    """
     length = min(
         plan.total_steps - done,
         plan.checkpoint_every - done % plan.checkpoint_every,
@@ -104,8 +108,8 @@ def _until_stop(plan: Plan, done: int) -> tuple[int, int]:
 
 
 def _best_size(plan: Plan, max_steps: int) -> tuple[int, bool]:
-    """`_cut`'s `size` and `halves` with which a stage needs the fewest programs."""
-    segments, done = set(), 0  # Few are different, however long the stage is.
+    """(size, halves) for `_cut` with which a stage needs the fewest programs."""
+    segments, done = set(), 0  # A long stage repeats the same few.
     while done < plan.total_steps:
         segments.add(segment := _until_stop(plan, done))
         done += segment[1]
@@ -118,13 +122,16 @@ def _best_size(plan: Plan, max_steps: int) -> tuple[int, bool]:
 
 
 def _cut(phase: int, length: int, size: int, halves: bool) -> Iterator[int]:
-    """Numbers of steps of the dispatches before a stop: `size`, and shorter rests.
+    """Divides the steps to the next stop into dispatches; yields the steps of each.
+
+    A dispatch has `size` steps, or fewer where the next multiple of `size` or the stop
+    comes before.
 
     Args:
-      phase: steps since the last evaluation, from which dispatches of `size` count.
+      phase: steps since the last evaluation, from which the multiples are counted.
       length: steps to the stop.
-      halves: divides a rest into powers of two, so that many different rests take few
-        programs.
+      halves: whether a shorter dispatch is divided into powers of two, so that
+        dispatches of many lengths need few programs.
     """
     while length:
         count = min(length, size - phase % size)

@@ -13,14 +13,14 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float
 from ml_collections import ConfigDict
 
-from vit_jax import augment, data
+from vit_jax import augment, data, models
 from vit_jax.config.stages import stage_configs
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
 from vit_jax.runs.run import Run, build_model
 from vit_jax.training import masked, optim, resolve, scoring, steps, train_state
-from vit_jax.training.memory import eval_batch_size, require_memory_to_train
+from vit_jax.training.memory import require_memory_to_train
 from vit_jax.training.objectives import make_objective
 from vit_jax.training.plan import Plan, make_plan
 from vit_jax.training.teacher import load_teacher, pin_teacher
@@ -48,6 +48,8 @@ class Experiment:
         `scoring`, or `masked` for masked autoencoding.
       eval_step: (variables, images uint8) -> logits, or the loss of each image where
         `scoring` is `masked`; compiled by `compile_evaluation`, or else on first use.
+      eval_batch_size: the setting, at most the largest split, as a multiple of the
+        devices.
     """
 
     config: ConfigDict
@@ -66,16 +68,12 @@ class Experiment:
     train_step: Callable
     scoring: types.ModuleType
     eval_step: Callable
+    eval_batch_size: int
 
     @property
     def is_last(self) -> bool:
         """Whether no other stage follows."""
         return self.stage + 1 >= len(self.config.stages)
-
-    @property
-    def eval_batch_size(self) -> int:
-        """The setting, at most the largest split, as a multiple of the devices."""
-        return eval_batch_size(self.config, self.splits, self.mesh.size)
 
     def evaluate(self, variables: Any) -> dict[str, float | None]:
         """{"accuracy", "loss"} on "val", the same on every process."""
@@ -124,7 +122,8 @@ def make_experiment(
     plan = make_plan(config, len(train.images), first_step)
     image_shape = augment.input_shape(train.images.shape[1:], config.data.resize)
     model = build_model(config, image_shape, len(train.class_names))
-    trained = resolve.trained_names(config, model, image_shape)
+    shapes = models.variable_shapes(model, image_shape)
+    trained = resolve.trained_names(config, shapes["params"])
     num_microbatches = resolve.num_microbatches(config, model, image_shape)
     schedule = optim.make_schedule(
         config.schedule,
@@ -142,6 +141,8 @@ def make_experiment(
         trained=trained,
     )
     root_key = jax.random.key(config.seed)
+    largest_split = max(map(len, splits.values()))
+    eval_batch_size = scoring.round_up(min(config.eval_batch_size, largest_split), mesh)
     require_memory_to_train(
         config,
         splits,
@@ -151,6 +152,7 @@ def make_experiment(
         init_state=init_state,
         root_key=root_key,
         num_microbatches=num_microbatches,
+        eval_batch_size=eval_batch_size,
         teacher=teacher,
     )
     class_weights = resolve.class_weights(config, train)
@@ -185,6 +187,7 @@ def make_experiment(
         train_step=train_step,
         scoring=how_scored,
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
+        eval_batch_size=eval_batch_size,
     )
 
 

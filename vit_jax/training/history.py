@@ -53,7 +53,8 @@ class History:
         below (1 - `plateau_min_delta`) times the lowest so far, it is multiplied by
         `plateau_factor` and the count is reset. It is computed from all evaluations
         each time, so that a resumed run has the factor of an uninterrupted one. A loss
-        of NaN counts as "not lower".
+        of NaN counts as "not lower". `optax.contrib.reduce_on_plateau` cannot be used:
+        it takes a loss in every step, and most steps are not evaluated.
         """
         scale, lowest, num_bad = 1.0, math.inf, 0
         if config_schedule.name != "plateau":

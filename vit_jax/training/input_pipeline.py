@@ -18,8 +18,8 @@ R = TypeVar("R")
 
 # Number of dispatches whose batches the host gathers in advance.
 _AHEAD = 2
-# Largest number of dispatches whose batches are on the device at once: those, the one
-# that is computed, and the two that `logs` lets the host launch in the meantime.
+# Largest number of dispatches whose batches are on the device at once: `_AHEAD`, the
+# one that the device computes, and the two that wait behind it (see `TrainLog.add`).
 NUM_WAITING = _AHEAD + 3
 
 
@@ -78,12 +78,16 @@ class InputPipeline:
 
     def shapes(self, num_steps: int) -> dict[str, jax.ShapeDtypeStruct]:
         """Shapes and dtypes of the batches that `stream` yields for `num_steps`."""
+        batch_shape = (num_steps, self._config.batch_size)
+        found = {"indices": (batch_shape, np.int32), "epochs": (batch_shape, np.int32)}
+        if self.split is None:
+            images, labels = self._train.images, self._train.labels
+            found["images"] = ((*batch_shape, *images.shape[1:]), images.dtype)
+            found["labels"] = (batch_shape, labels.dtype)
         sharding = meshes.split_batches(self._mesh)
         return {
-            name: jax.ShapeDtypeStruct(
-                (num_steps, *batch.shape[1:]), batch.dtype, sharding=sharding
-            )
-            for name, batch in self.batches_at(0, 1).items()
+            name: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+            for name, (shape, dtype) in found.items()
         }
 
     def num_bytes(self, num_steps: int) -> int:

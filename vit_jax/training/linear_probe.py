@@ -95,8 +95,7 @@ def _solve(
 
     model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS)
     with warnings.catch_warnings(record=True) as caught:
-        # A probe that stops at the limit is scored all the same, and results.json has
-        # a word on it.
+        # At the limit of iterations scikit-learn warns; "converged" is then false.
         warnings.simplefilter("always", ConvergenceWarning)
         model.fit(features, labels)
     failed = any(issubclass(x.category, ConvergenceWarning) for x in caught)
@@ -130,6 +129,6 @@ def _features(
         state.variables,
         images,
         eval_step=scoring.jit_on(mesh, step),
-        batch_size=config.eval_batch_size,
+        batch_size=experiment.eval_batch_size,
         mesh=mesh,
     ).astype(np.float64)

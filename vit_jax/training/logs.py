@@ -1,7 +1,9 @@
 """Training metrics, from the device to a file and the screen, and training time."""
 
+import contextlib
 import math
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -14,7 +16,8 @@ from vit_jax.training.progress import Progress
 
 
 class TrainClock:
-    """Counts training alone: compilation, evaluation and checkpoints stop it.
+    """Counts the time of the train steps alone, without compilation, evaluations and
+    checkpoints.
 
     `cpu_seconds` is the processor time of all threads of this process, which other
     programs change only by the caches that they share; 0 unless the device is a CPU.
@@ -25,7 +28,7 @@ class TrainClock:
         self.resume()
 
     def resume(self) -> None:
-        """Counts from now on, and nothing since the last `lap`."""
+        """Starts to count; the time since the last `lap` does not count."""
         self._mark, self._cpu_mark = time.monotonic(), time.process_time()
 
     def lap(self) -> float:
@@ -92,13 +95,21 @@ class TrainLog:
         self._previous, self._current = self._current, []
 
     def drain(self) -> None:
-        """Writes everything; what follows is not counted if `clock.resume` ends it.
+        """Waits for the device and writes everything.
 
         Raises:
           UserError: a loss is not finite; names the steps.
         """
         self.end_interval()
         self._write_previous()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """A context in which the device is idle and no time counts as training; raises
+        as `drain` does."""
+        self.drain()
+        yield
+        self.clock.resume()
 
     def record(self, record: dict[str, Any]) -> None:
         """Writes one complete record, of an evaluation for example."""
@@ -116,7 +127,8 @@ class TrainLog:
         if not interval:
             return
         parts = jax.device_get([metrics for _, metrics in interval])
-        # The host runs ahead of the device: here the interval is complete.
+        # Only here has the device computed the interval, which the host has launched
+        # long before.
         seconds = self.clock.lap()
         each = {
             name: np.concatenate([part[name] for part in parts]) for name in parts[0]

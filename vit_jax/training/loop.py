@@ -71,52 +71,46 @@ class Loop:
         """
         with signals:
             self._run(signals, profiler)
-        # What follows concerns a signal that came too late to stop the loop.
+        # A signal that came after the last dispatch has not stopped the loop.
         if signals.received is not None and not self._experiment.is_last:
             raise Interrupted(self._step, signals.received)
         signals.deliver()
 
     def _run(self, signals: StopSignals, profiler: Profiler | None) -> None:
         experiment, plan, log = self._experiment, self._experiment.plan, self._log
-        program = self._program
+        program, has_val = self._program, "val" in experiment.splits
         lr_scale, interval_ended = self._put_lr_scale(), True
         stream = program.pipeline.stream(program.dispatches)
         # JAX then refuses every copy between host and device that is not explicit.
         with contextlib.closing(stream), jax.transfer_guard("disallow"):
             for size, batches in stream:
-                signal_number = signals.agreed(ask=interval_ended)
+                signal_number = signals.stop_signal(ask=interval_ended)
                 if signal_number is not None:
                     self._interrupt(signal_number)
-                if profiler and profiler.is_due():
-                    log.drain()
-                    self._progress.line(profiler.switch())
-                    log.clock.resume()
+                if profiler:
+                    profiler.before_dispatch(log.paused, self._progress.line)
                 self.state, metrics = program.run(size, self.state, batches, lr_scale)
-                before, self._step = self._step, self._step + size
+                self._step += size
                 log.add(self._step, metrics)
-                done, before = self._step - plan.first_step, before - plan.first_step
-                passed = done // plan.log_every - before // plan.log_every
-                if interval_ended := passed > 0:
+                # A dispatch that passes the end of an interval ends it.
+                interval_ended = (self._step - plan.first_step) % plan.log_every < size
+                if interval_ended:
                     log.end_interval()
-                is_last = self._step == plan.last_step
-                evaluates = "val" in experiment.splits and (
-                    is_last or done % plan.eval_every == 0
-                )
-                saves = is_last or done % plan.checkpoint_every == 0
+                evaluates = has_val and plan.is_due(self._step, plan.eval_every)
+                saves = plan.is_due(self._step, plan.checkpoint_every)
                 if not evaluates and not saves:
                     continue
                 # A loss that is not finite ends the run here, before a checkpoint.
-                log.drain()
-                if profiler:
-                    self._progress.line(profiler.stop())
-                if evaluates:
-                    self._evaluate_and_save()
-                    lr_scale = self._put_lr_scale()
-                else:
-                    self._save()
+                with log.paused():
+                    if profiler:
+                        profiler.stop(self._progress.line)
+                    if evaluates:
+                        self._evaluate_and_save(saves)
+                        lr_scale = self._put_lr_scale()
+                    else:
+                        self._save()
                 if is_finished(experiment, self._history, self._step):
                     break
-                log.clock.resume()
         self._progress.close()
         self._checkpoints.wait()
 
@@ -124,8 +118,9 @@ class Loop:
         scale = self._history.lr_scale(self._experiment.stage_config.schedule)
         return meshes.put(np.float32(scale), meshes.replicated(self._experiment.mesh))
 
-    def _evaluate_and_save(self) -> None:
-        """Scores "val"; saves a checkpoint if it is the best, the last or due."""
+    def _evaluate_and_save(self, is_due: bool) -> None:
+        """Scores "val"; saves a checkpoint if one is due, or if it is the best or the
+        last because the stage stops early."""
         experiment, plan, step = self._experiment, self._experiment.plan, self._step
         scores = experiment.evaluate(self.state.variables)
         is_best = self._history.add_evaluation(step, scores)
@@ -138,9 +133,7 @@ class Loop:
             f"step {step}/{plan.last_step}: {shown}val loss {scores['loss']:.4f} "
             f"(epoch {step / plan.steps_per_epoch:.1f})"
         )
-        is_last = is_finished(experiment, self._history, step)
-        done = step - plan.first_step
-        if is_best or is_last or done % plan.checkpoint_every == 0:
+        if is_due or is_best or is_finished(experiment, self._history, step):
             self._save(**scores)
 
     def _save(self, accuracy: float | None = None, loss: float | None = None) -> None:

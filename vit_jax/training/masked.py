@@ -1,7 +1,8 @@
-"""Masked autoencoding: how it is scored and drawn, in place of `scoring`'s accuracies.
+"""Scores and figures of masked autoencoding.
 
-A run without labels has no accuracy. Its score is the reconstruction loss of a split,
-with the same hidden patches in every evaluation.
+This module takes the place of `scoring` in a run without labels, which has no accuracy.
+Its score is the reconstruction loss of a split, with the same hidden patches in every
+evaluation.
 """
 
 import functools
@@ -28,7 +29,7 @@ from vit_jax.training.objectives import reconstruction_losses
 # Number of images in the figure of reconstructions.
 _NUM_DRAWN = 6
 
-# Values without which a setting would need a classifier or its accuracy.
+# The settings that need a classifier or its accuracy, and the values that need neither.
 _NEEDED = {
     "data.select_on": "nothing",
     "distill.teacher": "",
@@ -40,7 +41,7 @@ _NEEDED = {
 
 
 def check_settings(config: ConfigDict) -> None:
-    """Raises UserError where what needs a classifier or its accuracy is switched on."""
+    """Raises UserError for a setting that needs a classifier or its accuracy."""
     settings = dict(flatten(config))
     wrong = {key: x for key, x in _NEEDED.items() if settings[key] != x}
     if settings["optim.trainable"] == "head":
@@ -110,10 +111,10 @@ def reconstruct(
     def draw(variables, images):
         images, visible = _prepare(images, config_data, model)
         predicted = model.apply(variables, images, visible, train=False)
-        mean, deviation = mae.patch_statistics(images, model.patch_size)
+        mean, std = mae.patch_statistics(images, model.patch_size)
         patches = mae.to_patches(images, model.patch_size)
         hidden = mae.hidden_patches(visible, patches.shape[1])
-        filled = jnp.where(hidden[..., None], predicted * deviation + mean, patches)
+        filled = jnp.where(hidden[..., None], predicted * std + mean, patches)
         filled = mae.from_patches(filled, images.shape[1:], model.patch_size)
         masked = mae.hide_patches(images, hidden, model.patch_size)
         return jnp.stack([to_pixels(x) for x in (images, masked, filled)], axis=1)

@@ -1,9 +1,7 @@
 """Whether a training fits into memory, from its shapes alone."""
 
-import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 from flax import linen as nn
@@ -17,14 +15,6 @@ from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.load import Run
 
 
-def eval_batch_size(
-    config: ConfigDict, splits: dict[str, data.Dataset], num_devices: int
-) -> int:
-    """The setting, at most the largest split, as a multiple of the devices."""
-    size = min(config.eval_batch_size, max(map(len, splits.values())))
-    return math.ceil(size / num_devices) * num_devices
-
-
 def require_memory_to_train(
     config: ConfigDict,
     splits: dict[str, data.Dataset],
@@ -35,24 +25,27 @@ def require_memory_to_train(
     init_state: Callable,
     root_key: Key[Array, ""],
     num_microbatches: int,
+    eval_batch_size: int,
     teacher: Run | None,
 ) -> None:
     """Refuses a training that takes more memory than is free on a device.
 
-    Half of the outputs of all layers is counted for a training step: what the compiler
-    keeps of them was 0.7 to 1.5 times as much as their sum (ViT-Tiny, ResNet-18). After
-    compiling, `dispatch` compares what it really keeps. A teacher has no gradient, nor
-    has an evaluation, and the largest output of a layer is counted for each.
+    A training step counts half of the sum of all layers' outputs. That is less than it
+    takes, so that nothing which fits is refused: compiled steps of ViT-Tiny and
+    ResNet-18 took 0.7 to 1.5 times the sum. `dispatch` compares what a compiled step
+    really takes. A teacher and an evaluation compute no gradient, and each counts the
+    largest output of a layer.
+
+    Args:
+      eval_batch_size: images in one step of an evaluation, over all devices.
 
     Raises:
       UserError: says what takes the most.
     """
     parts = mesh.size if config.shard_params else 1
-    variables = jax.eval_shape(
-        functools.partial(models.init_variables, model, image_shape=input_shape),
-        root_key,
-    )
-    read, seen = math.prod(splits["train"].images.shape[1:]), math.prod(input_shape)
+    variables = models.variable_shapes(model, input_shape)
+    image_shape, free = splits["train"].images.shape[1:], meshes.free_bytes(mesh)
+    read, seen = math.prod(image_shape), math.prod(input_shape)
     batch_size = config.batch_size // mesh.size
     in_layers = sum(memory.activation_bytes(model, variables, input_shape))
     on_device = config.data.placement == "device"
@@ -82,47 +75,15 @@ def require_memory_to_train(
                 in_layers * in_step // 2
             ),
         },
-        meshes.free_bytes(mesh),
+        free,
     )
     # An evaluation comes between two steps, when nothing is left of them.
-    require_memory_to_score(
+    memory.require_memory_to_score(
         model,
         variables,
-        splits["train"].images.shape[1:],
+        image_shape,
         input_shape,
-        batch_size=eval_batch_size(config, splits, mesh.size) // mesh.size,
-        mesh=mesh,
+        batch_size=eval_batch_size // mesh.size,
+        free=free,
         kept=kept,
     )
-
-
-def require_memory_to_score(
-    model: nn.Module,
-    variables: Any,
-    image_shape: tuple[int, ...],
-    input_shape: tuple[int, int, int],
-    *,
-    batch_size: int,
-    mesh: Mesh,
-    kept: dict[str, int] | None = None,
-) -> None:
-    """Refuses an evaluation that takes more memory than is free on a device.
-
-    Args:
-      variables: arrays, or their shapes.
-      image_shape: of an image as it is stored.
-      input_shape: of an image as the model sees it.
-      batch_size: images on each device.
-      kept: bytes of what is there besides, by what it is.
-
-    Raises:
-      UserError: says what takes the most.
-    """
-    read, seen = math.prod(image_shape), math.prod(input_shape)
-    largest = max(memory.activation_bytes(model, variables, input_shape))
-    setting = "(config.eval_batch_size)"
-    needs = {
-        f"images to score {setting}": batch_size * (read + 4 * seen),
-        f"the largest output for images to score {setting}": batch_size * largest,
-    }
-    memory.require_memory((kept or {}) | needs, meshes.free_bytes(mesh))

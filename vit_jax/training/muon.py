@@ -1,4 +1,4 @@
-"""Muon's update: momentum, whose matrices are made orthogonal.
+"""Muon's update: orthogonalised momentum.
 
 Jordan, 2024, "Muon: An optimizer for hidden layers in neural networks". The
 Newton-Schulz iterations are those of `optax.contrib.scale_by_muon`; what is decided
@@ -62,7 +62,7 @@ def scale_by_muon(
 
 
 class _Stacking:
-    """Between a tree of leaves and stacks of their matrices, none of which is tall."""
+    """Converts parameters to stacks of matrices (rows <= columns) and back."""
 
     def __init__(self, tree: Any, dimensions: Any):
         leaves, self._tree = jax.tree.flatten(tree)

@@ -91,7 +91,7 @@ def distillation(
     temperature: float,
     class_weights: Sequence[float] | None = None,
 ) -> tuple[Float[Array, ""], tuple[Metrics, Any]]:
-    """What the targets and what a teacher say of the same images, as an objective.
+    """The loss against the targets and that against a teacher, as one objective.
 
     The loss is (1 - alpha) times the cross-entropy with the targets, plus alpha times
     `teacher_loss`. With a distillation token, its head alone learns from the teacher,
@@ -191,8 +191,8 @@ def reconstruction_losses(
     The targets are the values of each patch, normalised by the mean and the standard
     deviation of that patch, so that 1 is the error of its mean.
     """
-    mean, deviation = mae.patch_statistics(images, patch_size)
-    targets = (mae.to_patches(images, patch_size) - mean) / deviation
+    mean, std = mae.patch_statistics(images, patch_size)
+    targets = (mae.to_patches(images, patch_size) - mean) / std
     errors = jnp.square(predicted - targets).mean(axis=-1)
     hidden = mae.hidden_patches(visible, errors.shape[1])
     return (errors * hidden).sum(axis=1) / hidden.sum(axis=1)

@@ -34,6 +34,10 @@ class Plan:
         """Number of steps done after the stage, unless it stops early."""
         return self.first_step + self.total_steps
 
+    def is_due(self, step: int, every: int) -> bool:
+        """Whether what is done every `every` steps and at the end is due at `step`."""
+        return step == self.last_step or (step - self.first_step) % every == 0
+
 
 def make_plan(config: ConfigDict, num_examples: int, first_step: int = 0) -> Plan:
     """Converts a stage's durations to steps; an epoch is `num_examples` images."""

@@ -1,6 +1,8 @@
 """A profile of a few dispatches during training."""
 
 import pathlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import jax
 
@@ -11,10 +13,10 @@ _NUM_DISPATCHES = 3  # They have two gaps between them.
 class Profiler:
     """Records the third to fifth dispatch after a start, for TensorBoard.
 
-    The device must be idle when a recording starts and stops, so that the profile holds
-    these dispatches alone; a recording stops earlier where the device is idle anyway,
-    before an evaluation. As a context manager, this ends a recording after an
-    exception.
+    The device must be idle when the recording starts and stops, so that the profile
+    holds these dispatches alone; it stops earlier at an evaluation or a checkpoint, for
+    which the device is idle anyway. As a context manager, this ends the recording after
+    an exception.
     """
 
     def __init__(self, directory: pathlib.Path):
@@ -30,36 +32,45 @@ class Profiler:
             self._is_recording = False
             jax.profiler.stop_trace()
 
-    def is_due(self) -> bool:
-        """Counts a dispatch; returns whether to call `switch` before it."""
-        self._dispatches += 1
-        if self._is_recording:
-            return self._dispatches == _FIRST + _NUM_DISPATCHES
-        return self._dispatches == _FIRST
+    def before_dispatch(
+        self,
+        paused: Callable[[], AbstractContextManager],
+        show: Callable[[str], None],
+    ) -> None:
+        """Starts the recording before the third dispatch, stops it before the sixth.
 
-    def switch(self) -> str | None:
-        """Starts a recording, or ends it as `stop` does."""
-        if self._is_recording:
-            return self.stop()
+        Args:
+          paused: `TrainLog.paused`, in which the device is idle.
+          show: see `stop`.
+        """
+        self._dispatches += 1
+        if self._dispatches == _FIRST:
+            with paused():
+                self._start()
+        elif self._is_recording and self._dispatches == _FIRST + _NUM_DISPATCHES:
+            with paused():
+                self.stop(show)
+
+    def _start(self) -> None:
         options = jax.profiler.ProfileOptions()
         options.python_tracer_level = 0  # It would record every Python call.
         jax.profiler.start_trace(str(self._directory), profiler_options=options)
         self._is_recording = True
-        return None
 
-    def stop(self) -> str | None:
-        """Ends a recording, if there is one; returns a sentence about it."""
+    def stop(self, show: Callable[[str], None]) -> None:
+        """Stops the recording, if there is one; `show` gets a sentence about it."""
         if not self._is_recording:
-            return None
+            return
         self._is_recording = False
         jax.profiler.stop_trace()
         profiles = self._directory.rglob("*.xplane.pb")
         newest = max(profiles, key=lambda path: path.stat().st_mtime_ns)
         found = busy_seconds(newest)
         if found is None:
-            return f"profile in {self._directory}: it has no operations of the device"
+            show(f"profile in {self._directory}: it has no operations of the device")
+            return
         busy, span = found
-        return (
+        show(
             f"profile in {self._directory}: the device worked in {busy:.4g} of "
             f"{span:.4g} s ({busy / span:.1%}), from its first operation to its last"
         )
@@ -70,7 +81,8 @@ def busy_seconds(path: pathlib.Path) -> tuple[float, float] | None:
 
     The time in which operations of several streams (on CPU: XLA's threads) overlap
     counts once. Of several devices it is the first. Returns None if the file has no
-    operation of a device.
+    operation of a device. JAX reads the file; the package xprof, which shows it in a
+    browser, is not needed.
 
     Args:
       path: an .xplane.pb file of `jax.profiler`.

@@ -93,7 +93,7 @@ class Progress:
             self._quietly(self._bar.set_postfix_str, text)
             return
         step = values["step"]
-        # An evaluation cuts an interval in two; a line for a short rest says nothing.
+        # An evaluation cuts an interval in two; a short part gets no line.
         if 2 * (step - self._shown) < self._log_every:
             return
         self._shown = step
@@ -101,10 +101,9 @@ class Progress:
         left = tqdm.tqdm.format_interval(seconds_per_step * (self._total - step))
         self.line(f"step {step}/{self._total}: {text}, {left} left")
 
-    def line(self, text: str | None) -> None:
-        """Prints a line above the bar; None prints nothing."""
-        if text is not None:
-            self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
+    def line(self, text: str) -> None:
+        """Prints a line above the bar."""
+        self._quietly(tqdm.tqdm.write, text, file=sys.stderr)
 
     def close(self) -> None:
         """Ends the display; the bar stays on the screen."""

@@ -1,11 +1,10 @@
-"""What a config leaves open, from the data, the model and the machine, and checks.
+"""Fills in what a config leaves open, and refuses settings that do not fit.
 
-An experiment is built from what these functions return.
+The data, the model and the machine decide what is open.
 """
 
-import functools
+from typing import Any
 
-import jax
 import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
@@ -40,8 +39,11 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
 
 
 def describe_settings(config: ConfigDict) -> str:
-    """All settings of a config, for a person, with its model's values for None; raises
-    UserError where the model or its settings are unknown."""
+    """All settings of a config as text, with the model's own value in place of None.
+
+    Raises:
+      UserError: the model or one of its settings is unknown.
+    """
     add_user_code(config.code)
     config = config.copy_and_resolve_references()
     config.model = models.model_settings(config.model)
@@ -51,11 +53,11 @@ def describe_settings(config: ConfigDict) -> str:
 def num_microbatches(
     config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
 ) -> int:
-    """The setting, or without BatchNorm the number that this machine is fastest with.
+    """The setting; where that is 1, the number with which this machine is fastest.
 
-    With BatchNorm a batch stays whole, because each part would be normalised by itself.
-    The number is not written into the config: a run may continue on another machine,
-    with another one.
+    With BatchNorm 1 stays 1, because each part would be normalised by itself. The
+    number is not written into the config: a run may continue on another machine, with
+    another number.
     """
     asked = config.optim.num_microbatches
     has_batch_norm = not isinstance(model, models.ViT) or model.stem_norm == "batch"
@@ -76,10 +78,12 @@ def class_weights(config: ConfigDict, train: data.Dataset) -> tuple[float, ...] 
     return tuple((len(train) / (len(counts) * counts)).tolist())
 
 
-def trained_names(
-    config: ConfigDict, model: nn.Module, image_shape: tuple[int, int, int]
-) -> frozenset[str] | None:
-    """The names of the parameters to train; None for all of them.
+def trained_names(config: ConfigDict, params: Any) -> frozenset[str] | None:
+    """The names of the parameters that a stage trains; None for all of them.
+
+    Args:
+      config: of the stage.
+      params: of the model; arrays, or their shapes.
 
     Raises:
       UserError: config.optim.trainable names none, or there are no layers to decay the
@@ -88,8 +92,6 @@ def trained_names(
     asked = config.optim
     if asked.trainable == "all" and asked.layer_decay == 1:
         return None
-    init = functools.partial(models.init_variables, model, image_shape=image_shape)
-    params = jax.eval_shape(init, jax.random.key(0))["params"]
     names = trainable.trainable_names(params, "all")
     if asked.layer_decay != 1 and not trainable.num_blocks(list(names)):
         raise UserError(

@@ -4,11 +4,12 @@ import dataclasses
 from typing import Any
 
 from vit_jax import models
+from vit_jax.config.stages import stage_configs
 from vit_jax.models import backend
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.load import selected_checkpoint
-from vit_jax.training import trainable
-from vit_jax.training.experiment import Experiment, make_experiment
+from vit_jax.training import resolve, trainable
+from vit_jax.training.experiment import Experiment
 from vit_jax.training.history import History
 from vit_jax.training.train_state import TrainState
 
@@ -68,12 +69,11 @@ def describe_stages(
 
     `experiment` is of the last stage, and `state` after it.
     """
-    config, splits, starts = experiment.config, experiment.splits, history.stage_starts
+    config, starts = experiment.config, history.stage_starts
     ends = [*starts[1:], int(state.step)]
     described = []
-    for stage, (first, last) in enumerate(zip(starts, ends, strict=True)):
-        built = make_experiment(config, splits, stage, first, experiment.teacher_run)
-        trained = built.trained
+    for own, first, last in zip(stage_configs(config), starts, ends, strict=True):
+        trained = resolve.trained_names(own, state.params)
         if config.linear_probe:
             trained = trainable.trainable_names(state.params, "head")
         part, _ = trainable.split(state.params, trained)

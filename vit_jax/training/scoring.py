@@ -56,6 +56,11 @@ def brief_scores(
     }
 
 
+def round_up(batch_size: int, mesh: Mesh) -> int:
+    """The batch size as a multiple of the devices, each of which gets an equal part."""
+    return math.ceil(batch_size / mesh.size) * mesh.size
+
+
 def score_split(
     variables: Any,
     images: UInt8[np.ndarray | data.Rows, "n height width channels"],
@@ -67,10 +72,9 @@ def score_split(
     """What `eval_step` gives for every image, in order: float32 logits, in general.
 
     The last batch is padded with copies of the first image, whose logits are removed:
-    each image counts exactly once, whatever the batch size, which is rounded up to a
-    multiple of the devices.
+    each image counts exactly once, whatever the batch size, which `round_up` changes.
     """
-    logits, batch_size = [], -(-batch_size // mesh.size) * mesh.size
+    logits, batch_size = [], round_up(batch_size, mesh)
     for indices, mask in batches.eval_batches(len(images), batch_size):
         batch = meshes.put(images[indices], meshes.split_batch(mesh))
         logits.append((eval_step(variables, batch), mask))
@@ -102,17 +106,16 @@ def describe_scores(
     curves = roc.one_vs_rest(logits, dataset.labels)
     right, wrong = calibration.mean_confidence_by_class(logits, dataset.labels)
     for index, row in enumerate(scores["per_class"].values()):
-        row["auc"] = _defined(curves[index].auc)
-        row["confidence_right"] = _defined(right[index])
-        row["confidence_wrong"] = _defined(wrong[index])
-    scores["macro"]["auc"] = _defined(roc.macro_auc(curves))
+        numbers = {
+            "auc": curves[index].auc,
+            "confidence_right": right[index],
+            "confidence_wrong": wrong[index],
+        }
+        row |= classification.defined(numbers)
+    scores["macro"] |= classification.defined({"auc": roc.macro_auc(curves)})
     return {
         "accuracy": scores.pop("accuracy"),
         "loss": scores.pop("cross_entropy"),
         **scores,
         **confusions.summarize(logits, dataset.labels, dataset.class_names),
     }
-
-
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

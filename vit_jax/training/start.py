@@ -21,7 +21,10 @@ from vit_jax.training.train_state import TrainState, key_for
 
 
 def with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
-    """A first state with what `pretrained_variables` gives for its initial values."""
+    """Replaces the initial parameters by pretrained ones.
+
+    `variables` are those of `pretrained_variables`.
+    """
 
     def place(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), new, old)
@@ -38,9 +41,13 @@ def with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
 def pretrained_variables(
     experiment: Experiment, own: Run | None
 ) -> tuple[dict[str, Any], Report]:
-    """What `config.pretrained` describes: host arrays, and what became of each tensor.
+    """The weights that `config.pretrained` names, fitted to the model.
 
-    `own` is `load_own_run` of its path.
+    Args:
+      own: `load_own_run` of their path.
+
+    Returns:
+      {"params", "batch_stats"} as host arrays, and what became of each tensor.
 
     Raises:
       UserError: the weights cannot be read, or do not fit the model.
@@ -70,9 +77,9 @@ def pretrained_variables(
 
 
 class FirstWeights:
-    """What `config.pretrained` describes, read before the run's folder is made.
+    """Reads the pretrained weights before the run's folder is made.
 
-    A mistake in it then leaves no folder behind, and nothing has been compiled.
+    A mistake in them then leaves no folder behind, and nothing has been compiled.
     """
 
     def __init__(self, folder: RunFolder):
@@ -83,11 +90,20 @@ class FirstWeights:
         self._found: tuple[dict[str, Any], Report] | None = None
 
     def fill(self, config: ConfigDict, experiment: Experiment) -> ConfigDict:
-        """The experiment's config with what the weights' origin has and `config` lacks.
+        """Fills norm_eps and activation from the pretrained model where the config has
+        None.
 
-        LayerNorm's constant and the activation show in no tensor. Those that `config`,
-        as its user gave it, leaves open by None are the origin's, or those of the run
-        that is resumed. It raises as `pretrained_variables` does.
+        No tensor shows these two settings. A run that is resumed has them in its
+        config.json.
+
+        Args:
+          config: as the user gave it.
+
+        Returns:
+          The config of the experiment with these values.
+
+        Raises:
+          UserError: as `pretrained_variables` does.
         """
         filled = experiment.config.copy_and_resolve_references()
         if not config.pretrained.path:
@@ -111,9 +127,10 @@ class FirstWeights:
         return filled
 
     def read(self, experiment: Experiment) -> tuple[dict[str, Any], Report] | None:
-        """`pretrained_variables`, once; the length of the run makes no difference.
+        """Cached result of `pretrained_variables`.
 
-        None where there are none, or where the run resumes and needs them no more.
+        It is None where config.pretrained names no weights, or where the run is
+        resumed and needs them no more.
         """
         if not (self._is_fresh and experiment.config.pretrained.path):
             return None

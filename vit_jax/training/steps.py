@@ -50,7 +50,7 @@ def train_step(
     step = state.step
     with jax.named_scope("augment"):
         images, targets = augment(
-            # One key for the whole batch, that of microbatch 0.
+            # The whole batch is augmented with the key of its first microbatch.
             jax.random.fold_in(key_for(root_key, "augment", step), 0),
             batch["images"],
             batch["labels"],
@@ -88,8 +88,8 @@ def train_step(
 def _next_averages(ema: Any, new: Any, step: Int[Array, ""], ema_decay: float) -> Any:
     decay = jnp.minimum(ema_decay, (1.0 + step) / (10.0 + step))
     means = optax.incremental_update(new, ema, 1.0 - decay)
-    # The mean of two equal numbers may round to another one, and what is frozen must
-    # not move.
+    # The mean of two equal numbers may round to another one, and a frozen parameter
+    # must keep its bits.
     return jax.tree.map(
         lambda mean, new, old: jnp.where(new == old, old, mean), means, new, ema
     )

@@ -11,16 +11,18 @@ from vit_jax.metrics import classification
 from vit_jax.training import trainable
 from vit_jax.training.experiment import Experiment
 
-_SELECTED = {
-    "val": "selected on the images held out",
-    "test": "selected on the test split itself",
-    "nothing": "the last",
+# By `config.data.select_on`: what a run does, and which checkpoint it has scored.
+_SELECTION = {
+    "val": ("selects on the hold-out", "selected on the images held out"),
+    "test": ("selects on the test split", "selected on the test split itself"),
+    "nothing": ("selects nothing: the last step is scored", "the last"),
 }
 
 
 def summarize(experiment: Experiment, num_params: int) -> str:
     """What the run will do, for a person: device, data, model and schedule."""
     config, mesh, splits = experiment.config, experiment.mesh, experiment.splits
+    selects, _ = _SELECTION[config.data.select_on]
     image_shape = splits["train"].images.shape[1:]
     seen = augment.input_shape(image_shape, config.data.resize)
     device = mesh.devices.flat[0]
@@ -31,11 +33,6 @@ def summarize(experiment: Experiment, num_params: int) -> str:
         for name, split in splits.items()
         if not (name == "val" and split is splits["test"])
     )
-    selected = {
-        "val": "selects on the hold-out",
-        "test": "selects on the test split",
-        "nothing": "selects nothing: the last step is scored",
-    }[config.data.select_on]
     shape = "x".join(map(str, image_shape))
     if config.data.resize:
         shape += f" (resized to {config.data.resize})"
@@ -47,7 +44,7 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     rows = {
         "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
         f"{config.model.dtype} computation",
-        "data": f"{source}, {shape} images: {sizes}; {selected}",
+        "data": f"{source}, {shape} images: {sizes}; {selects}",
         "model": f"{config.model.name}{how}, {num_params:,} parameters{cost}",
         "schedule": describe_stage(experiment),
     }
@@ -98,6 +95,7 @@ def _describe_rates(config_optim: ConfigDict) -> str:
 
 def describe_results(results: Mapping[str, Any], workdir: str) -> str:
     """The result of a run with its interval, and what to type next."""
+    _, selected = _SELECTION[results["selected_on"]]
     test, command = results["test"], f"  python -m vit_jax.{{}} --workdir={workdir}"
     commands = [
         f"{command.format('evaluate')} --report",
@@ -121,7 +119,7 @@ def describe_results(results: Mapping[str, Any], workdir: str) -> str:
     return "\n".join(
         (
             f"test {score} on {test['num_examples']:,} images; checkpoint "
-            f"of step {results['best_step']:,}, {_SELECTED[results['selected_on']]}; "
+            f"of step {results['best_step']:,}, {selected}; "
             f"{results['train_seconds']:.1f} s of training",
             f"results are in {workdir}; what to type next:",
             *commands,

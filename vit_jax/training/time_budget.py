@@ -1,9 +1,9 @@
 """The length of a training that is given as a time.
 
 The learning rate must reach its end when the time does, so the number of steps has to
-be known before the first one. It is measured once, on a copy of the run that is thrown
-away, and stands in the run's config.json from then on: a run that resumes on a busier
-machine takes longer, and ends with the same bits.
+be known before the first one. The time of a step is measured once, on a copy of the run
+that is thrown away, and the number of steps is kept in the run's config.json: a run
+that is resumed on a busier machine takes longer, and ends with the same bits.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from vit_jax.training.progress import say, waiting
 # The steps that are measured take this fraction of the budget, up to a minute.
 _FRACTION, _MOST_SECONDS = 0.02, 60.0
 _FEWEST_DISPATCHES = 3
-# The length of the copy; any that no warm-up exceeds would do.
+# The length of the copy, which has to be longer than any warm-up.
 _MANY_STEPS = 1_000_000
 
 

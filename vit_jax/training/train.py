@@ -63,9 +63,7 @@ def train_and_evaluate(
         compiled; or the loss is not finite.
       Interrupted: the process received a signal; the state is saved.
     """
-    config = processes.run_on_all(lambda: make_config(config))
-    processes.run_on_all(lambda: check_config(config))
-    processes.run_on_all(lambda: add_user_code(config.code))
+    config = processes.run_on_all(lambda: _read_settings(config))
     folder = RunFolder(workdir)
     # Before the folder is made, so that a mistake leaves none behind.
     say(f"loading {data.dataset_name(config.data)} ...")
@@ -85,18 +83,19 @@ def train_and_evaluate(
         experiment = processes.run_on_all(lambda: _make_first(filled, splits, teacher))
     with folder.locked():
         return _train_and_evaluate(
-            experiment, weights, folder, resume_with_changes, profile
+            experiment, dataset, weights, folder, resume_with_changes, profile
         )
 
 
 def _train_and_evaluate(
     experiment: Experiment,
+    dataset: dict[str, Any],
     weights: FirstWeights,
     folder: RunFolder,
     resume_with_changes: bool,
     profile: bool,
 ) -> dict[str, Any]:
-    dataset = scoring.describe_dataset(experiment.splits)
+    """`train_and_evaluate` in a locked folder; `dataset` describes the splits."""
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
     if not resume_with_changes:
         folder.require_same(experiment.config, dataset)
@@ -156,6 +155,14 @@ def _train_and_evaluate(
     for name, figure in curves.draw_history(folder).items():
         style.save(figure, folder.figures / f"{name}.png")
     return results
+
+
+def _read_settings(config: ConfigDict | Mapping[str, Any]) -> ConfigDict:
+    """The complete config, checked; the user's own code has joined the tables."""
+    config = make_config(config)
+    check_config(config)
+    add_user_code(config.code)
+    return config
 
 
 def _make_first(

@@ -1,4 +1,4 @@
-"""The training state: everything that a training step changes; and its random keys."""
+"""The training state, which holds everything that a step changes; and random keys."""
 
 import zlib
 from typing import Any
@@ -48,7 +48,8 @@ def key_for(
 ) -> Key[Array, ""]:
     """The random key for one purpose at one step.
 
-    A run that resumes at a step so draws what the uninterrupted run drew there.
+    So a run that is resumed at a step draws the same numbers there as an uninterrupted
+    one.
 
     Args:
       root: the run's only key, `jax.random.key(config.seed)`.

@@ -101,7 +101,7 @@ def frozen_norms(batch_stats: Any, frozen: Any) -> Any:
     """The collection "frozen" for the BatchNorms whose parameters are all frozen.
 
     It is {} where there is none, else a tree with a leaf "statistics" at the path of
-    each, see `models.batch_norm.BatchNorm`.
+    each, see `models.norms.BatchNorm`.
     """
     paths = {path[:-1] for path in traverse_util.flatten_dict(batch_stats)}
     fixed = {path[:-1] for path in traverse_util.flatten_dict(frozen)}

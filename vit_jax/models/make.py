@@ -1,0 +1,218 @@
+"""The table of models, and the model that a config describes."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from flax import linen as nn
+from jax.typing import DTypeLike
+from ml_collections import ConfigDict
+
+from vit_jax.errors import UserError, did_you_mean
+from vit_jax.models.mae import make_autoencoder
+from vit_jax.models.resnet import ResNet
+from vit_jax.models.vit import ViT
+
+# The defaults of the classes apply where a row gives no value.
+MODELS: dict[str, functools.partial] = {
+    # The sizes of Touvron et al., 2021, "Training data-efficient image transformers";
+    # "vit" equals "vit_ti" and is meant to be changed by single settings.
+    "vit": functools.partial(ViT),
+    "vit_ti": functools.partial(ViT, width=192, depth=12, num_heads=3),
+    "vit_s": functools.partial(ViT, width=384, depth=12, num_heads=6),
+    "vit_b": functools.partial(ViT, width=768, depth=12, num_heads=12),
+    # timm's vit_small_patch8_224, for fine-tuning.
+    "vit_s_patch8": functools.partial(
+        ViT, width=384, depth=12, num_heads=6, patch_size=8
+    ),
+    # Four ViTs of studies that trained them from scratch on CIFAR-10.
+    "vit_192x9": functools.partial(
+        ViT, width=192, depth=9, num_heads=8, dropout=0.1, embedding_dropout=0.1,
+        attention_dropout=0.1, norm_eps=1e-5,
+    ),
+    "vit_128x6_post_norm": functools.partial(
+        ViT, width=128, depth=6, num_heads=8, norm_position="post", final_norm=False,
+        dropout=0.1, attention_dropout=0.1, layer_init="pytorch",
+        token_init="standard_normal", norm_eps=1e-5,
+    ),
+    "vit_192x12_patch_norm": functools.partial(
+        ViT, width=192, depth=12, num_heads=3, qkv_bias=False, patch_norm=True,
+        dropout=0.1, mlp_output_dropout=0.1, norm_eps=1e-5,
+    ),
+    "vit_256x6": functools.partial(
+        ViT, width=256, depth=6, num_heads=8, layer_init="pytorch", token_init="zeros",
+        norm_eps=1e-5,
+    ),
+    # CCT-7/3x1 of Hassani et al., 2021: 256 tokens, sequence pooling. Their code
+    # has another LayerNorm on the residual stream after attention; their text has not.
+    "cct_7": functools.partial(
+        ViT, width=256, depth=7, num_heads=4, mlp_ratio=2.0, stem="conv", patch_size=2,
+        pooling="sequence", qkv_bias=False, attention_dropout=0.1, drop_path=0.1,
+        norm_eps=1e-5,
+    ),
+    "resnet18": functools.partial(ResNet, stage_sizes=(2, 2, 2, 2)),
+    "resnet34": functools.partial(ResNet, stage_sizes=(3, 4, 6, 3)),
+    "resnet50": functools.partial(ResNet, stage_sizes=(3, 4, 6, 3), bottleneck=True),
+}  # fmt: skip
+
+# Settings that have an effect only if another setting has a certain value.
+_NEEDS = {
+    "distillation_token": ("pooling", "cls"),
+    "stem_channels": ("stem", "conv"),
+    "stem_downsampling": ("stem", "conv"),
+    "stem_norm": ("stem", "conv"),
+}
+
+
+def make_model(
+    config_model: ConfigDict | Mapping[str, Any],
+    *,
+    num_classes: int,
+    image_shape: tuple[int, int, int],
+    dtype: DTypeLike,
+    config_mae: ConfigDict | Mapping[str, Any] | None = None,
+) -> nn.Module:
+    """The model that `config.model` describes, for images [height, width, channels].
+
+    Args:
+      config_model: `name`, a row of `MODELS`, and settings that replace the row's where
+        they are not None. Its `dtype` is ignored in favour of the argument.
+      num_classes: length of the logits.
+      image_shape: of one image, in pixels.
+      dtype: of the computation, jnp.float32 or jnp.bfloat16.
+      config_mae: `config.mae`, for the masked autoencoder of the ViT; None: the model
+        itself.
+
+    Raises:
+      UserError: the name is unknown, the model does not have a setting, a setting would
+        have no effect, or settings do not fit each other or the image.
+    """
+    network = _row(config_model["name"]).func
+    settings = _resolve(config_model)
+    if network is ViT:
+        _check_patches(settings, image_shape)
+        _check_width(settings)
+        _check_attention(settings)
+    model = network(num_classes=num_classes, dtype=dtype, **settings)
+    if config_mae is None:
+        return model
+    return make_autoencoder(model, config_mae, image_shape)
+
+
+def model_settings(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
+    """`config_model`, with the model's own value in place of every None.
+
+    Settings that the model does not have stay None; the result describes the same
+    model.
+
+    Raises:
+      UserError: the name is unknown, the model does not have a setting, or a setting
+        would have no effect.
+    """
+    settings = _resolve(config_model)
+    return {key: settings.get(key, value) for key, value in config_model.items()}
+
+
+def _row(name: str) -> functools.partial:
+    if name not in MODELS:
+        raise UserError(
+            f'There is no model "{name}"{did_you_mean(name, MODELS)}; set '
+            f"config.model.name to one of {', '.join(MODELS)}."
+        )
+    # A user's own model may be a class.
+    row = MODELS[name]
+    return row if isinstance(row, functools.partial) else functools.partial(row)
+
+
+def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
+    """All settings by name: the config's where they are not None, else the row's."""
+    name = config_model["name"]
+    row = _row(name)
+    apart = ("num_classes", "dtype", "name", "parent")
+    defaults = {
+        field.name: row.keywords.get(field.name, field.default)
+        for field in dataclasses.fields(row.func)
+        if field.name not in apart
+    }
+    given = {k: v for k, v in config_model.items() if v is not None and k not in apart}
+    for key, value in given.items():
+        if key not in defaults:
+            known = ", ".join(key for key in config_model if key in defaults)
+            raise UserError(
+                f"config.model.{key} is {value!r}, but {name} has no such setting; "
+                f"leave it None or change one of {known}."
+            )
+    if "stem_channels" in given:
+        given["stem_channels"] = tuple(int(c) for c in given["stem_channels"])
+    settings = defaults | given
+    for key, (switch, needed) in _NEEDS.items():
+        if key in given and given[key] != defaults[key] and settings[switch] != needed:
+            raise UserError(
+                f"config.model.{key} is {given[key]!r}, but has an effect only "
+                f"with config.model.{switch}={needed}; set that, or leave {key} None."
+            )
+    return settings
+
+
+def _check_patches(
+    settings: Mapping[str, Any], image_shape: tuple[int, int, int]
+) -> None:
+    height, width, _ = image_shape
+    sizes = [
+        n for n in range(1, min(height, width) + 1) if height % n == width % n == 0
+    ]
+    reason = f"divide the image, which is {height} x {width}"
+    if settings["stem"] == "shifted_patch":
+        sizes = [n for n in sizes if n % 2 == 0]
+        reason += ", and be even for the shift by half a patch"
+    elif settings["stem"] == "conv":
+        num_layers = len(settings["stem_channels"]) + (settings["stem_norm"] == "none")
+        sizes = [n for n in sizes if n in [2**i for i in range(num_layers + 1)]]
+        reason += f", and be a power of two that {num_layers} halving layers can reach"
+    if settings["patch_size"] not in sizes:
+        works = ", ".join(map(str, sizes)) or "none"
+        raise UserError(
+            f"config.model.patch_size is {settings['patch_size']}, but must {reason}; "
+            f"sizes that would work: {works}."
+        )
+
+
+def _check_attention(settings: Mapping[str, Any]) -> None:
+    """Refuses what an implementation of attention cannot do."""
+    implementation = settings["attention_implementation"]
+    for key in ("attention_dropout", "local_attention"):
+        if implementation != "plain" and settings[key]:
+            raise UserError(
+                f"config.model.attention_implementation is {implementation}, but only "
+                f"plain has config.model.{key}, which is {settings[key]}; set the "
+                "first to plain or switch the second off."
+            )
+    head_width = settings["width"] // settings["num_heads"]
+    if implementation == "cudnn" and head_width % 8:
+        raise UserError(
+            "config.model.attention_implementation is cudnn, which needs heads as wide "
+            f"as a multiple of 8, but config.model.width / num_heads is {head_width}; "
+            "change these or set it to plain."
+        )
+
+
+def _check_width(settings: Mapping[str, Any]) -> None:
+    width, num_heads = settings["width"], settings["num_heads"]
+    if width % num_heads:
+        divisors = [n for n in range(1, width + 1) if width % n == 0]
+        near = sorted(sorted(divisors, key=lambda n: abs(n - num_heads))[:4])
+        raise UserError(
+            f"config.model.num_heads is {num_heads}, but must divide "
+            f"config.model.width, which is {width}; nearest that would work: "
+            f"{', '.join(map(str, near))}."
+        )
+    divisor = {"sinusoidal_1d": 2, "sinusoidal_2d": 4}.get(
+        settings["position_embedding"], 1
+    )
+    if width % divisor:
+        raise UserError(
+            f"config.model.width is {width}, but must be divisible by {divisor} for "
+            f"config.model.position_embedding={settings['position_embedding']}; "
+            f"{width - width % divisor + divisor} would work."
+        )
