@@ -5,8 +5,8 @@
 The recipe has 64 tokens of width 384 from three convolutions, mean pooling, Muon for
 the blocks' matrices and AdamW for the rest, flips that alternate between epochs,
 RandAugment, and CutMix on half of the batches during the first 60% of the training.
-`train_seconds` counts neither evaluation nor compilation. A forecast for an H200 expects
-44 s of training, 32 s at best and 69 s at worst (docs/forecast.md).
+`train_seconds` counts neither evaluation nor compilation. A forecast for an H200
+expects 44 s of training, 32 s at best and 69 s at worst (docs/forecast.md).
 
 The layers start as in vit_cifar.py.
 
