@@ -38,13 +38,12 @@ class Traced:
                 self.outputs[path] = output.shape[1:]
             return output
 
-        init = functools.partial(models.init_variables, model, image_shape=image_shape)
         # With intermediates, attention is computed in the way that every machine has.
         apply = functools.partial(model.apply, train=False, mutable=["intermediates"])
         images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
         # On a GPU, norms would be parts of the layers after them.
         with backend.computing_for("tpu"):
-            variables = jax.eval_shape(init, jax.random.key(0))
+            variables = models.variable_shapes(model, image_shape)
             with nn.intercept_methods(record):
                 jax.eval_shape(apply, variables, images)
         self.params = variables["params"]

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int, UInt8
 from ml_collections import ConfigDict
 
-from vit_jax import data
+from vit_jax import augment, data
 from vit_jax.config import flatten
 from vit_jax.errors import UserError
 from vit_jax.models import MaskedAutoencoder, mae
@@ -106,7 +106,9 @@ def reconstruct(
     `experiment` is an `experiment.Experiment`, which this module cannot import.
     """
     config_data, model = experiment.config.data, experiment.model
-    to_pixels = functools.partial(_to_pixels, config_data=config_data)
+    to_pixels = functools.partial(
+        augment.to_pixels, mean=config_data.mean, std=config_data.std
+    )
 
     def draw(variables, images):
         images, visible = _prepare(images, config_data, model)
@@ -140,13 +142,3 @@ def _prepare(
     keys = jax.vmap(functools.partial(jax.random.fold_in, jax.random.key(0)))(numbers)
     images = normalize(images, config_data)
     return images, model.draw_visible(keys, images.shape[1:])
-
-
-def _to_pixels(
-    images: Float[Array, "b h w c"], config_data: ConfigDict
-) -> UInt8[Array, "b h w c"]:
-    mean, std = (
-        np.reshape(np.asarray(x, np.float32), (1, 1, 1, -1))
-        for x in (config_data.mean, config_data.std)
-    )
-    return jnp.clip(jnp.round((images * std + mean) * 255), 0, 255).astype(jnp.uint8)

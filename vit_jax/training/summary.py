@@ -7,22 +7,23 @@ import jax
 from ml_collections import ConfigDict
 
 from vit_jax import augment, models
+from vit_jax.config.settings import SELECTED
 from vit_jax.metrics import classification
 from vit_jax.training import trainable
 from vit_jax.training.experiment import Experiment
 
-# By `config.data.select_on`: what a run does, and which checkpoint it has scored.
-_SELECTION = {
-    "val": ("selects on the hold-out", "selected on the images held out"),
-    "test": ("selects on the test split", "selected on the test split itself"),
-    "nothing": ("selects nothing: the last step is scored", "the last"),
+# For each value of data.select_on, what a run does.
+_SELECTS = {
+    "val": "selects on the hold-out",
+    "test": "selects on the test split",
+    "nothing": "selects nothing: the last step is scored",
 }
 
 
 def summarize(experiment: Experiment, num_params: int) -> str:
     """What the run will do, for a person: device, data, model and schedule."""
     config, mesh, splits = experiment.config, experiment.mesh, experiment.splits
-    selects, _ = _SELECTION[config.data.select_on]
+    selects = _SELECTS[config.data.select_on]
     image_shape = splits["train"].images.shape[1:]
     seen = augment.input_shape(image_shape, config.data.resize)
     device = mesh.devices.flat[0]
@@ -95,7 +96,7 @@ def _describe_rates(config_optim: ConfigDict) -> str:
 
 def describe_results(results: Mapping[str, Any], workdir: str) -> str:
     """The result of a run with its interval, and what to type next."""
-    _, selected = _SELECTION[results["selected_on"]]
+    selected = SELECTED[results["selected_on"]]
     test, command = results["test"], f"  python -m vit_jax.{{}} --workdir={workdir}"
     commands = [
         f"{command.format('evaluate')} --report",
