@@ -58,7 +58,8 @@ def test_the_result_has_an_interval_and_what_to_type_next():
     first, *_, report, explain, predict = describe_results(results, "r").splitlines()
     assert first == (
         "test accuracy 90.00% (95% interval 82.56% to 94.48%) on 100 images; "
-        "checkpoint of step 468, selected on images held out from training; 33.2 s of training"
+        "checkpoint of step 468, selected on images held out from training; 33.2 s of "
+        "training"
     )
     assert report == "  python -m vit_jax.evaluate --workdir=r --report"
     for command in (report, explain, predict):
