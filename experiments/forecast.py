@@ -43,7 +43,7 @@ def forecast(config: ConfigDict, target: str) -> dict[str, Any]:
     from experiments.forecasting import programs, report
 
     described = targets.load_target(target)
-    device = targets.describe_device(described)
+    (device,) = targets.describe_devices(described)
     experiment = programs.make_described(config, device)
     return report.describe(programs.compile_programs(experiment), described)
 

@@ -96,7 +96,7 @@ def make_described(config: ConfigDict, device: jax.Device) -> Experiment:
 
     Args:
       config: complete; it is trained on one device.
-      device: see `targets.describe_device`.
+      device: see `targets.describe_devices`.
 
     Raises:
       UserError: the config has a mistake, or learns from a teacher.
@@ -108,7 +108,7 @@ def make_described(config: ConfigDict, device: jax.Device) -> Experiment:
         )
     config = config.copy_and_resolve_references()
     config.num_devices = 1
-    with _computing_for(device):
+    with computing_for(device):
         return make_experiment(config, describe_data(config.data), devices=[device])
 
 
@@ -167,7 +167,8 @@ def _compile_initialisation(experiment: Experiment) -> Program:
 
 
 @contextlib.contextmanager
-def _computing_for(device: jax.Device) -> Iterator[None]:
+def computing_for(device: jax.Device) -> Iterator[None]:
+    """A context in which programs are built as on a machine with that NVIDIA GPU."""
     # Before JAX lowers the fused attention it asks the installed cuDNN, which no
     # forecast has or needs, for its version. JAX has no public way to state one.
     stated = mock.patch(
@@ -186,7 +187,7 @@ def _pipeline(experiment: Experiment) -> InputPipeline:
 
 def _dispatches(experiment: Experiment, pipeline: InputPipeline) -> dict[int, int]:
     plan = experiment.plan
-    with _computing_for(experiment.mesh.devices.item()):
+    with computing_for(experiment.mesh.devices.item()):
         most = dispatch.steps_per_dispatch(experiment.config, plan, pipeline)
     return dict(Counter(size for _, size in dispatch.plan_dispatches(plan, 0, most)))
 
@@ -203,7 +204,7 @@ def _timed(
     experiment: Experiment, compile_: Callable[[], Any], num_steps: int = 1
 ) -> Program:
     start = time.monotonic()
-    with _computing_for(experiment.mesh.devices.item()):
+    with computing_for(experiment.mesh.devices.item()):
         compiled = compile_()
     seconds = time.monotonic() - start
     sizes = compiled.memory_analysis()

@@ -103,20 +103,21 @@ def set_environment() -> None:
         os.environ["XLA_FLAGS"] = f"{flags} {_DATA_FLAG}={folder}".strip()
 
 
-def describe_device(target: Target) -> Any:
-    """A `jax.Device` that programs can be compiled for; `set_environment` comes first.
+def describe_devices(target: Target, num_devices: int = 1) -> list[Any]:
+    """The `jax.Device`s of a machine with several GPUs, to compile programs for.
 
-    Nothing can be put on it.
+    `set_environment` comes first. Nothing can be put on these devices.
     """
     from jax.experimental import topologies
 
+    name = f"1x1x{num_devices}"
     topology = topologies.get_topology_desc(
-        "1x1x1",
+        name,
         "cuda",
         target_config="\n".join(_as_text(target.description)),
-        topology="1x1x1",
+        topology=name,
     )
-    return topology.devices[0]
+    return topology.devices
 
 
 def _as_text(message: dict[str, Any]) -> Iterator[str]:

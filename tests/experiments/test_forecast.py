@@ -176,6 +176,33 @@ def test_a_forecast_of_a_small_config(tmp_path):
 
 @pytest.mark.slow
 @needs_compiler
+def test_fused_attention_of_65_tokens_is_divided_over_two_gpus():
+    """Each GPU has half of the batch, and of the lengths that mask the padding."""
+    compiled = run_code(
+        "from experiments.forecasting import targets\n"
+        "targets.set_environment()\n"
+        "import jax, jax.numpy as jnp\n"
+        "from experiments.forecasting import programs\n"
+        "from vit_jax.models.attention import attend_to_even_number\n"
+        "from vit_jax.parallel import mesh as meshes\n"
+        "devices = targets.describe_devices(targets.load_target('h200'), 2)\n"
+        "mesh = meshes.make_mesh(among=devices)\n"
+        "split = meshes.split_batch(mesh)\n"
+        "x = jax.ShapeDtypeStruct((64, 65, 3, 64), jnp.bfloat16, sharding=split)\n"
+        "def loss(*inputs):\n"
+        "    mixed = attend_to_even_number(*inputs, 'cudnn')[:, :65]\n"
+        "    return mixed.astype(jnp.float32).sum()\n"
+        "with programs.computing_for(devices[0]):\n"
+        "    lowered = jax.jit(jax.grad(loss, (0, 1, 2))).lower(x, x, x)\n"
+        "    print(lowered.compile().as_text())\n"
+    )
+    calls = [line for line in compiled.splitlines() if "__cudnn$fmha" in line]
+    assert len(calls) == 2 and all("bf16[32,3,66,64]" in line for line in calls)
+    assert "all-gather" not in compiled
+
+
+@pytest.mark.slow
+@needs_compiler
 @pytest.mark.parametrize("name", CASES)
 def test_programs_do_not_grow(name):
     """A change that is meant is written with `python tests/experiments/FILE`."""
@@ -198,7 +225,7 @@ def measure(name):
         "path, *overrides = sys.argv[1:]\n"
         "config = load_config_file(path.removeprefix('--config='))\n"
         "target = targets.load_target('h200')\n"
-        "device = targets.describe_device(target)\n"
+        "(device,) = targets.describe_devices(target)\n"
         "config = apply_overrides(config, overrides)\n"
         "experiment = programs.make_described(config, device)\n"
         "program = programs.compile_training(experiment)\n"
@@ -206,14 +233,19 @@ def measure(name):
         "rows = budget.summarise(costs, target, program.num_steps)\n"
         "print(json.dumps(rows['all']))\n"
     )
+    row = json.loads(run_code(code, *CASES[name]).splitlines()[-1])
+    return {key: round(row[key], 4) for key in ("kernels", "gigabytes")}
+
+
+def run_code(code, *arguments):
+    """What the code prints, run by a process of its own."""
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     result = subprocess.run(
-        [sys.executable, "-c", code, *CASES[name]],
+        [sys.executable, "-c", code, *arguments],
         cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3000,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
-    row = json.loads(result.stdout.splitlines()[-1])
-    return {key: round(row[key], 4) for key in ("kernels", "gigabytes")}
+    return result.stdout
 
 
 if __name__ == "__main__":
