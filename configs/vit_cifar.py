@@ -29,7 +29,7 @@ def get_config() -> ConfigDict:
     config.num_epochs = 341
     config.batch_size = 512
     # Every stretch of steps is a multiple of 43, as all 29,971 are, so that a GPU needs
-    # one program. A checkpoint takes about as long as 130 steps.
+    # one program.
     config.eval_every = "430 steps"
     config.checkpoint_every = "1720 steps"
     config.data.source = "tfds"

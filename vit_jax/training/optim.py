@@ -139,10 +139,7 @@ def stored_by_shape(grads: Any) -> Any:
     if not backend.groups_leaves():
         return grads
     leaves, tree = jax.tree.flatten(grads)
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for index, leaf in enumerate(leaves):
-        groups.setdefault(leaf.shape, []).append(index)
-    for group in groups.values():
+    for group in _of_one_shape(leaves):
         stack = jax.lax.optimization_barrier(jnp.stack([leaves[i] for i in group]))
         for index, leaf in zip(group, stack, strict=True):
             leaves[index] = leaf
@@ -157,11 +154,17 @@ def global_norm(grads: Any) -> Float[Array, ""]:
     """
     leaves = jax.tree.leaves(grads)
     if backend.groups_leaves():
-        groups: dict[tuple[int, ...], list[Array]] = {}
-        for leaf in leaves:
-            groups.setdefault(leaf.shape, []).append(leaf)
-        leaves = [jnp.stack(group) for group in groups.values()]
+        groups = _of_one_shape(leaves)
+        leaves = [jnp.stack([leaves[i] for i in group]) for group in groups]
     return optax.tree.norm(leaves)
+
+
+def _of_one_shape(leaves: list[Array]) -> list[list[int]]:
+    """The indices of the leaves, in one list for each shape."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for index, leaf in enumerate(leaves):
+        groups.setdefault(leaf.shape, []).append(index)
+    return list(groups.values())
 
 
 def clip_by_global_norm(max_norm: float) -> optax.GradientTransformation:
