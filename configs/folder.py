@@ -27,7 +27,8 @@ def get_config() -> ConfigDict:
     config.checkpoint_every = "10 epochs"
     config.data.source = "folder"
     config.data.image_size = 64
-    config.data.validation = "10%"
+    config.data.validation = 0
+    config.data.validation_fraction = 0.1
     config.augment.crop = "resized"
     config.augment.crop_min_area = 0.5
     config.augment.flip = "random"

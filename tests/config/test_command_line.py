@@ -29,6 +29,8 @@ from vit_jax.errors import UserError
         ("--config.optim.name=adamm", ["optim.name", "adamm", "sgd"]),
         ("--config.schedule.warmup=soon", ["schedule.warmup", "epochs"]),
         ("--config.data.validation=test", ["data.validation", "whole number"]),
+        ("--config.data.validation=10%", ["data.validation", "whole number"]),
+        ("--config.data.validation_fraction=1", ["validation_fraction", "0 to 1"]),
         ("--config.data.select_on=tset", ["data.select_on", "one of val, test"]),
         ("--config.data.std=(0.1,0,0.1)", ["data.std", "above 0"]),
         ("--config.model.stem_channels=64", ["stem_channels", "list"]),

@@ -108,6 +108,11 @@ def test_settings_of_older_run_folders(fill, expected):
     assert (config.data.validation, config.data.select_on) == (0, "test")
 
 
+def test_a_run_folders_hold_out_in_percent_is_read():
+    data = read_saved_config({"data": {"validation": " 2.5 % "}}).data
+    assert (data.validation, data.validation_fraction) == (0, 0.025)
+
+
 def test_a_run_folders_old_name_of_microbatches_is_read():
     saved = {"optim": {"name": "sgd", "accumulate_steps": 4}}
     config = read_saved_config(saved)

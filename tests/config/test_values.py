@@ -93,16 +93,3 @@ def test_a_config_is_changed_by_attribute_by_key_and_by_group():
             same.optim.b3 = 0.5
     with pytest.raises(AttributeError, match="locked"):
         del config.optim.b1
-
-
-@pytest.mark.parametrize("value", ["10%", " 2.5 % ", 500, 0, 500.0])
-def test_a_hold_out_is_a_number_or_a_fraction(value):
-    default_config().data.validation = value
-
-
-@pytest.mark.parametrize("value", ["10", "0%", "100%", "5 epochs", "x%", -1, 0.1, None])
-def test_what_is_no_hold_out(value):
-    with pytest.raises(
-        UserError, match="whole number of at least 0, or a fraction such"
-    ):
-        default_config().data.validation = value

@@ -160,7 +160,7 @@ def test_nothing_held_out():
     assert len(held["val"]) == 4, "nothing selects on it, but it is evaluated"
     with pytest.raises(UserError, match=r"select_on is val, but .*validation is 0"):
         hold_out(splits, validation=0)
-    with pytest.raises(UserError, match=r"select_on is test, but .*validation holds"):
+    with pytest.raises(UserError, match=r"select_on is test, but .*validation=4 holds"):
         hold_out(splits, validation=4, select_on="test")
 
 
@@ -178,27 +178,34 @@ def test_one_image_cannot_be_split():
         split_off_test(make_dataset([20, 1]))
 
 
-def test_a_share_is_held_out():
+def test_a_fraction_is_held_out():
     data = make_dataset([50, 100])
-    splits = hold_out({"train": data, "test": data}, validation="10%")
-    assert splits["val"].count_classes().tolist() == [5, 10]
-    few = hold_out({"train": data, "test": data}, validation="0.1%")
+    splits = {"train": data, "test": data}
+    tenth = hold_out(splits, validation=0, validation_fraction=0.1)
+    assert tenth["val"].count_classes().tolist() == [5, 10]
+    few = hold_out(splits, validation=0, validation_fraction=0.001)
     assert len(few["val"]) == 1
+    with pytest.raises(
+        UserError, match=r"validation is 15 and .*fraction is 0\.1, but"
+    ):
+        hold_out(splits, validation=15, validation_fraction=0.1)
+    with pytest.raises(UserError, match=r"is test, but .*validation_fraction=0\.1"):
+        hold_out(splits, validation=0, validation_fraction=0.1, select_on="test")
 
 
 @pytest.mark.parametrize(
-    "counts, validation, held_out",
+    "counts, settings, held_out",
     [
         # In proportion the second class would give none, and the third its only image.
-        ((100, 3, 1), "10%", [9, 1, 0]),
-        ((1, 1, 8), 5, [0, 0, 5]),
-        ((6, 2), 6, [5, 1]),
+        ((100, 3, 1), {"validation": 0, "validation_fraction": 0.1}, [9, 1, 0]),
+        ((1, 1, 8), {"validation": 5}, [0, 0, 5]),
+        ((6, 2), {"validation": 6}, [5, 1]),
         # One image cannot serve two classes.
-        ((6, 6), 1, [1, 0]),
+        ((6, 6), {"validation": 1}, [1, 0]),
     ],
 )
-def test_small_classes_are_validated_on_and_keep_an_image(counts, validation, held_out):
+def test_small_classes_are_validated_on_and_keep_an_image(counts, settings, held_out):
     data = make_dataset(counts)
-    splits = hold_out({"train": data, "test": data}, validation=validation)
+    splits = hold_out({"train": data, "test": data}, **settings)
     assert splits["val"].count_classes().tolist() == held_out
     assert splits["train"].count_classes().min() >= 1

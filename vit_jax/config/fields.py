@@ -72,25 +72,6 @@ def integer(
     return Field(default, meaning, f"a whole number from {low} to {high}", check)
 
 
-def count_or_fraction(default: int, meaning: str) -> Field:
-    """A whole number of at least 0, or a fraction such as "10%", kept as written.
-
-    The two forms are one setting, so that a config that gives one of them replaces the
-    other. As two settings, each would need a value that means "the other one holds".
-    """
-
-    def check(value):
-        if not isinstance(value, str):
-            return integer(default, meaning).check(value)
-        number, unit = parse_duration(value)
-        if unit != "%" or not 0 < number < 100:
-            raise ValueError
-        return value
-
-    kind = 'a whole number of at least 0, or a fraction such as "10%"'
-    return Field(default, meaning, kind, check)
-
-
 def number(
     default: float | None,
     meaning: str,

@@ -8,7 +8,6 @@ from vit_jax.config.augment_settings import AUGMENT_FIELDS
 from vit_jax.config.fields import (
     Field,
     choice,
-    count_or_fraction,
     duration,
     fraction,
     integer,
@@ -125,10 +124,14 @@ FIELDS: dict[str, Field] = {
         "which batches are copied in the background; auto: on the device if half of "
         "its free memory holds them.",
     ),
-    "data.validation": count_or_fraction(
-        5000,
-        "Training images held out for validation, stratified by class: their number, "
-        'or their fraction, such as "10%".',
+    "data.validation": integer(
+        5000, "Number of training images held out for validation, stratified by class."
+    ),
+    "data.validation_fraction": fraction(
+        0.0,
+        "Fraction of the training images held out for validation, stratified by class; "
+        "above 0 only if data.validation is 0.",
+        below_one=True,
     ),
     "data.select_on": choice(
         tuple(SELECTED),

@@ -152,9 +152,9 @@ def hold_out(splits: dict[str, Dataset], config_data: Any) -> dict[str, Dataset]
     order. If the data have a "val" split, it is used unchanged. With select_on="test",
     "val" is the same object as "test".
 
-    config_data.validation, a number or a fraction such as "10%", is apportioned to the
-    classes by their sizes. Every class keeps an image to train on, and each of two or
-    more images has one in "val" if the number allows that.
+    config_data.validation images, or config_data.validation_fraction of all, are
+    apportioned to the classes by their sizes. Every class keeps an image to train on,
+    and each of two or more images has one in "val" if the number allows that.
 
     Args:
       splits: those of the data: "train", "test", perhaps "val".
@@ -200,20 +200,27 @@ def _check_rest(
             f'The class "{train.class_names[label]}" has '
             f"{rest[label] + val + subset_test} training images, too few for {val} to "
             f"validate on, {subset_test} for the subset test and at least {needed} to "
-            "train on; lower config.data.validation, val_per_class, "
-            "subset_test_per_class or train_per_class."
+            "train on; lower config.data.validation, validation_fraction, "
+            "val_per_class, subset_test_per_class or train_per_class."
         )
 
 
 def _check_selection(splits: dict[str, Dataset], config_data: Any) -> None:
     select_on, val_per_class = config_data.select_on, config_data.val_per_class
-    held_out = {"val_per_class": val_per_class, "validation": config_data.validation}
-    given = [key for key, value in held_out.items() if value]
-    if select_on == "test" and given:
+    keys = ("val_per_class", "validation", "validation_fraction")
+    given = {key: config_data[key] for key in keys if config_data[key]}
+    if {"validation", "validation_fraction"} <= given.keys():
         raise UserError(
-            f"config.data.select_on is test, but config.data.{given[0]} holds out "
-            f"{held_out[given[0]]} images, which would not be used; set "
-            f"config.data.{given[0]}={'None' if val_per_class else 0}, or "
+            f"config.data.validation is {given['validation']} and "
+            f"config.data.validation_fraction is {given['validation_fraction']:g}, but "
+            "one of them says how many images are held out; set the other one to 0."
+        )
+    if select_on == "test" and given:
+        key = next(iter(given))
+        raise UserError(
+            f"config.data.select_on is test, but config.data.{key}={given[key]:g} "
+            "holds out images, which would not be used; set "
+            f"config.data.{key}={'None' if val_per_class else 0}, or "
             "config.data.select_on=val."
         )
     if "val" in splits and val_per_class is not None:
@@ -233,11 +240,9 @@ def _val_counts(splits: dict[str, Dataset], counts: Counts, config_data: Any) ->
         return np.zeros_like(counts)
     if config_data.val_per_class is not None:
         return np.full_like(counts, config_data.val_per_class)
-    validation = config_data.validation
-    total = int(counts.sum())
-    if isinstance(validation, str):
-        fraction = float(validation.strip().removesuffix("%")) / 100
-        validation = max(1, round(fraction * total))
+    validation, total = config_data.validation, int(counts.sum())
+    if config_data.validation_fraction:
+        validation = max(1, round(config_data.validation_fraction * total))
     return _adjust(counts, _in_proportion(counts, min(validation, total)))
 
 
