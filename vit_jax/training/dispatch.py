@@ -30,13 +30,13 @@ _MAX_COPIED_BYTES = 2**28
 
 @dataclasses.dataclass(frozen=True)
 class TrainProgram:
-    """The compiled train steps of a run, with what they need besides the state.
+    """The compiled train steps of a run, and what gives them their batches.
 
     Attributes:
       dispatches: (first step, number of steps) of each, to the end of the run.
       compiled: for each number of steps the function of `compile_steps`.
       pipeline: gives each dispatch its batches.
-      root_key, teacher: the run's random key and the teacher's variables, on the mesh.
+      root_key: the run's random key, on the mesh.
       compile_seconds: by the wall clock.
     """
 
@@ -44,15 +44,7 @@ class TrainProgram:
     compiled: dict[int, Callable]
     pipeline: InputPipeline
     root_key: Key[Array, ""]
-    teacher: Any
     compile_seconds: float
-
-    def run(
-        self, size: int, state: TrainState, batches: Any, lr_scale: Array
-    ) -> tuple[TrainState, dict[str, Array]]:
-        """Launches `size` steps: the next state, and the metrics of each step."""
-        split, key = self.pipeline.split, self.root_key
-        return self.compiled[size](state, split, batches, key, lr_scale, self.teacher)
 
 
 def compile_training(
@@ -71,8 +63,7 @@ def compile_training(
     start, sizes = time.monotonic(), {size for _, size in dispatches}
     compiled = compile_steps(experiment, state, root_key, pipeline, sizes)
     seconds = time.monotonic() - start
-    teacher = experiment.teacher
-    return TrainProgram(dispatches, compiled, pipeline, root_key, teacher, seconds)
+    return TrainProgram(dispatches, compiled, pipeline, root_key, seconds)
 
 
 def plan_dispatches(

@@ -79,6 +79,7 @@ class Loop:
     def _run(self, signals: StopSignals, profiler: Profiler | None) -> None:
         experiment, plan, log = self._experiment, self._experiment.plan, self._log
         program, has_val = self._program, "val" in experiment.splits
+        split, root_key = program.pipeline.split, program.root_key
         lr_scale, interval_ended = self._put_lr_scale(), True
         stream = program.pipeline.stream(program.dispatches)
         # JAX then refuses every copy between host and device that is not explicit.
@@ -89,7 +90,9 @@ class Loop:
                     self._interrupt(signal_number)
                 if profiler:
                     profiler.before_dispatch(log.paused, self._progress.line)
-                self.state, metrics = program.run(size, self.state, batches, lr_scale)
+                self.state, metrics = program.compiled[size](
+                    self.state, split, batches, root_key, lr_scale, experiment.teacher
+                )
                 self._step += size
                 log.add(self._step, metrics)
                 # A dispatch that passes the end of an interval ends it.

@@ -101,7 +101,14 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
         nonlocal state
         start = now()
         for _, batches in itertools.islice(stream, number):
-            state, metrics = program.run(size, state, batches, lr_scale)
+            state, metrics = program.compiled[size](
+                state,
+                program.pipeline.split,
+                batches,
+                program.root_key,
+                lr_scale,
+                experiment.teacher,
+            )
             jax.block_until_ready(metrics)
         return now() - start
 
