@@ -17,35 +17,56 @@ from vit_jax.models.initializers import dense_inits
 from vit_jax.models.norms import LayerNorm, norm_before_dense
 
 
-@jax.custom_jvp
-def gelu(x: Float[Array, "..."]) -> Float[Array, "..."]:
+def _gelu_and_slope(x):
     """x Phi(x), with the normal distribution's Phi (Hendrycks and Gimpel, 2016).
 
     The exact form, as in PyTorch. `jax.nn.gelu` approximates Phi by default; its exact
     form takes the complementary error function, which makes a step of ViT-Tiny on a CPU
     2 to 6% slower and whose accuracy is not needed for a result rounded relative to x.
     """
-    return _gelu_and_slope(x)[0]
+    phi = 0.5 + 0.5 * jax.lax.erf(x * 0.5**0.5)
+    density = jnp.exp(-0.5 * x * x) * (2 * math.pi) ** -0.5
+    return x * phi, phi + x * density
 
 
-@gelu.defjvp
-def _gelu_jvp(primals, tangents):
-    value, slope = _gelu_and_slope(*primals)
-    return value, slope * tangents[0]
+def _gelu_tanh_and_slope(x):
+    """The same with Hendrycks and Gimpel's approximation of Phi, which is at most 5e-4
+    from it and takes a GPU a third as many instructions."""
+    factor, cubic = (2 / math.pi) ** 0.5, 0.044715
+    phi = jax.nn.sigmoid(2 * factor * x * (1 + cubic * x * x))
+    density = phi * (1 - phi) * 2 * factor * (1 + 3 * cubic * x * x)
+    return x * phi, phi + x * density
 
 
-def _gelu_and_slope(x):
-    # 1 + erf cancels where x is negative, so 16 bits would not be enough.
-    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    phi = 0.5 + 0.5 * jax.lax.erf(wide * 0.5**0.5)
-    density = jnp.exp(-0.5 * wide * wide) * (2 * math.pi) ** -0.5
-    return (wide * phi).astype(x.dtype), (phi + wide * density).astype(x.dtype)
+def _activation(value_and_slope: Callable) -> Callable[[Array], Array]:
+    """The activation with this value and slope, which are computed in 32 bits.
+
+    The difference of 1 and a function near 1 cancels where x is negative, so 16 bits
+    would not be enough. With the slope written out, the backward pass computes it anew
+    from x, and nothing but x is stored.
+    """
+
+    def rounded(x):
+        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        return (y.astype(x.dtype) for y in value_and_slope(wide))
+
+    @jax.custom_jvp
+    def activation(x):
+        value, _ = rounded(x)
+        return value
+
+    @activation.defjvp
+    def jvp(primals, tangents):
+        value, slope = rounded(*primals)
+        return value, slope * tangents[0]
+
+    return activation
 
 
-# Google's ViTs were trained with the approximation by a hyperbolic tangent.
 ACTIVATIONS: dict[str, Callable] = {
-    "gelu": gelu,
-    "gelu_tanh": functools.partial(nn.gelu, approximate=True),
+    "gelu": _activation(_gelu_and_slope),
+    # Google's ViTs were trained with it.
+    "gelu_tanh": _activation(_gelu_tanh_and_slope),
     "relu": nn.relu,
 }
 
