@@ -29,7 +29,6 @@ def run_benchmark(*arguments, status=0):
     return result.stdout, result.stderr
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_benchmark_writes_numbers_that_agree(tmp_path):
     settings = [f"--config.model.{key}={value}" for key, value in TINY.items()]

@@ -165,7 +165,6 @@ def test_the_first_steps_of_a_config(cifar10_dir, tmp_path):
     assert result["step_seconds"]["median"] > 0
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_the_comparison_of_a_resumed_run(cifar10_dir, tmp_path):
     arguments = [f"--data={cifar10_dir}", f"--out={tmp_path}", "--minutes=30"]
@@ -201,7 +200,6 @@ def start(arguments, log):
     )
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_killed_at_random_moments(cifar10_dir, tmp_path):
     """Whatever is cut off, the next call goes on, and nothing is measured twice."""

@@ -142,7 +142,6 @@ def test_several_processes_share_the_memory(monkeypatch):
     assert run_environment(3)[name] == "0.5"
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the children")
 def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):

@@ -59,7 +59,6 @@ def test_one_seed_of_everything_comes_first(capsys, tmp_path):
     ]
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_small(cifar10_dir, tmp_path):
     arguments = [f"--data={cifar10_dir}", f"--out={tmp_path}", "--small", "--seeds=1"]

@@ -86,7 +86,6 @@ class Stopped(Exception):
     pass
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_a_sweep_resumed_at_every_checkpoint_has_the_same_bits(
@@ -123,7 +122,6 @@ def test_a_sweep_resumed_at_every_checkpoint_has_the_same_bits(
     assert all(jax.tree.leaves(moved))
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_killed_sweep_goes_on_and_refuses_another_one(tmp_path, capsys):
     settings = ["num_steps=30", "eval_every=10 steps", "batch_size=16"]

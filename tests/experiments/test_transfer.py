@@ -48,7 +48,6 @@ def test_the_table_says_how_much_is_done(tmp_path):
     assert json.loads((tmp_path / "results.json").read_text())["tests"] == {}
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_signal_ends_the_command_and_not_one_run(cifar10_dir, cifar100_dir, tmp_path):
     out = tmp_path / "out"

@@ -126,7 +126,6 @@ def test_what_two_processes_saved_one_process_resumes(signalled, alone, tmp_path
     assert_close_states(newest(workdir), newest(alone))
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_two_processes_resume_with_the_same_bits(signalled, tmp_path):
     pieces, whole = shutil.copytree(signalled[0], tmp_path / "pieces"), tmp_path / "w"

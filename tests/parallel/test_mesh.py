@@ -49,7 +49,6 @@ def test_split_state_cuts_the_largest_axis_that_divides():
     }  # fmt: skip
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimizer):
@@ -72,7 +71,6 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimize
     assert kernel.addressable_shards[0].data.size == kernel.size // 8
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",

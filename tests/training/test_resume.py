@@ -39,7 +39,7 @@ MASKED = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
-    [VIT, PLATEAU, pytest.param(MASKED, marks=pytest.mark.long)],
+    [VIT, PLATEAU, MASKED],
     ids=["vit", "resnet", "masked autoencoder"],
 )
 def test_resume_at_every_step_is_exact(tiny_config, tmp_path, changes):
@@ -70,7 +70,6 @@ def test_resume_at_every_step_is_exact(tiny_config, tmp_path, changes):
         assert counted == sorted(counted) and counted[0] > 0
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_resume_with_a_teacher_is_exact_and_refuses_another_one(
     tiny_config, tiny_run, tmp_path
@@ -255,7 +254,6 @@ def test_a_damaged_newest_checkpoint_costs_steps_and_no_bits(tiny_config, tmp_pa
     assert not differing(newest(tmp_path / "whole"), newest(pieces))
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_resume_on_more_devices_agrees_to_rounding(tiny_config, tmp_path):
     config = tiny_config(**VIT)

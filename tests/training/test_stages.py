@@ -81,7 +81,6 @@ def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path):
     assert differing(a, b) == set()
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",

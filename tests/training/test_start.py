@@ -40,7 +40,6 @@ def test_a_run_starts_from_another_run(tiny_config, tiny_run, tmp_path):
     assert "head/kernel" in report["new"] and "positions" in report["mapped"]
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_the_head_is_kept_and_positions_and_images_resized(
     tiny_config, tiny_run, tmp_path
@@ -126,7 +125,6 @@ def test_a_head_is_kept_for_the_same_classes_alone(tiny_config, changed_run):
         start_from(tiny_config, run, pretrained__head="keep")
 
 
-@pytest.mark.long
 @pytest.mark.slow
 def test_a_resnet_starts_from_a_resnet(tiny_config, tmp_path):
     train_and_evaluate(tiny_config(num_steps=2, **RESNET), tmp_path / "a")

@@ -100,7 +100,6 @@ def test_the_teacher_sees_the_images_by_its_own_normalisation(
     np.testing.assert_allclose(jax.nn.softmax(seen), run.predict(images), rtol=1e-4)
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["hard", "soft"])
 def test_a_student_without_labels_learns_what_the_teacher_says(

@@ -114,7 +114,6 @@ CHANGES = st.sampled_from(KEYS).flatmap(
 MOST_SECONDS = 60
 
 
-@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_settings_are_trained_with_or_refused_in_a_sentence(tiny_config):
