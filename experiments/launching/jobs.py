@@ -135,10 +135,6 @@ class Jobs:
         status, *tail = file.read_text(encoding="utf-8").strip().splitlines()
         return ": ".join([status, *tail[-1:]])
 
-    def wall_seconds(self, job: Job) -> float:
-        """Seconds that the run's processes took, with start-up and compilation."""
-        return self.folder(job).read("job")["wall_seconds"]
-
     def launch(
         self, jobs: Sequence[Job], *, deadline: float = math.inf, retry: bool = False
     ) -> list[Job]:
