@@ -5,8 +5,8 @@
 
 photos/cat/1.jpg, photos/dog/2.jpg and so on; docs/own_photos.md says more. Photos are
 cropped to 64 x 64 pixels, a tenth of those to train on is held out, and classes count
-the same however many photos they have. With fewer than some thousand photos, start from
-pretrained weights (docs/pretrained.md).
+the same however many photos they have. With fewer than some thousand photos of each
+class, start from pretrained weights (docs/finetuning.md, "Images of your own").
 
 The recipe is that of vit_cifar.py in a smaller form; no result, because every folder
 has its own.

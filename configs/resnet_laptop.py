@@ -28,7 +28,7 @@ help; nothing here was chosen by a result.
 
 A step of 128 images takes 3.9 CPU seconds on the Xeon, of the small network 0.51 (the
 least of 16), so 30 CPU minutes are 1.3 epochs, and 10 of the small network, at best;
-the runs above took 0.8 a step there, and 3.4 and 0.44 on the EPYC.
+the runs above took 0.8 a step there, and 3.4 and 0.44 to 0.48 on the EPYC.
 `experiments.search --study=laptop_resnet` compares the small one's settings on the
 hold-out.
 """

@@ -11,7 +11,8 @@
     python -m experiments.transfer --data=CIFAR10_FOLDER --data100=CIFAR100_FOLDER \\
         --out=runs/transfer
 
-trains all of them with three seeds, tests them once and compares them in pairs.
+trains the helpers (`pretrain`, `mae`, `teacher`) once and the others with three seeds,
+tests each run once, and compares the others with `scratch` in pairs.
 
 The subset is that of `vit_s8_finetune.py`: 2,000 images of each class to train on and
 500 to select on. The model has a convolutional stem and 16 tokens, and is small enough
