@@ -35,7 +35,7 @@ from experiments.first_lighting.workers import write_result
 from experiments.launching.jobs import is_finished
 from experiments.launching.options import LEFT_OVER
 from experiments.launching.pack import pack
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, require_known
 from vit_jax.files import make_folder
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.parallel.signals import StopSignals
@@ -74,11 +74,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _choose(parts: Sequence[Part], only: str | None) -> list[Part]:
     names = {part.name: part for part in parts}
     for name in only.split(",") if only else ():
-        if name not in names:
-            raise UserError(
-                f"There is no part {name}{did_you_mean(name, names)}; choose from "
-                f"{', '.join(names)}."
-            )
+        require_known(name, names, "part", "take")
     return [names[name] for name in only.split(",")] if only else [*parts]
 
 

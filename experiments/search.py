@@ -40,7 +40,7 @@ from experiments.searching.final import (
     train_final,
 )
 from experiments.searching.record import read_record, write_record
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, require_known
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.training.progress import say
 
@@ -50,11 +50,7 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 def _choose_arms(study: Study, names: str | None, epochs: float | None) -> list[str]:
     arms = names.split(",") if names else list(study.arms)
     for arm in arms:
-        if arm not in study.arms:
-            raise UserError(
-                f"There is no arm {arm}{did_you_mean(arm, study.arms)}; this study has "
-                f"{', '.join(study.arms)}."
-            )
+        require_known(arm, study.arms, "arm", "take")
     if not epochs:
         return arms
     of_a_length = [arm for arm in arms if "num_epochs" in study.arms[arm][1]]

@@ -67,6 +67,8 @@ def main(arguments: Sequence[str]) -> None:
     rates = [config.optim.learning_rate]
     if options.learning_rates:
         rates = _numbers(options.learning_rates, float)
+    for rate in rates:  # A config checks each value that it is given.
+        config.copy_and_resolve_references()["optim.learning_rate"] = rate
     seeds = _numbers(options.seeds, int)
     members = [Member(rate, seed) for rate in rates for seed in seeds]
     splits = data.load(config.data)

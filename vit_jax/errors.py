@@ -50,6 +50,19 @@ def shorten(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
+def require_known(name: str, known: Iterable[str], what: str, where: str) -> None:
+    """Refuses a name that is not one of `known`.
+
+    Raises:
+      UserError: "There is no WHAT NAME (did you mean ...?); WHERE one of A, B."
+    """
+    if name not in known:
+        raise UserError(
+            f"There is no {what} {show(name)}{did_you_mean(name, known)}; {where} one "
+            f"of {', '.join(known)}."
+        )
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """' (did you mean "x"?)' for the most similar of `known`, or '' if none is.
 

@@ -146,8 +146,8 @@ def _measure_layer(
             )
         )
         try:
-            if implementation == "cudnn" and not _has_cudnn(tokens):
-                raise ValueError("it needs a GPU, 16 bits and an even number of tokens")
+            if implementation == "cudnn" and not _has_cudnn(layer, tokens):
+                raise ValueError("see backend.attention_implementation")
             run = make_run(chosen, tokens)
             run()
             errors = relative_errors(chosen, tokens[:32])
@@ -176,7 +176,8 @@ def _measure_layer(
     return result
 
 
-def _has_cudnn(tokens: jax.Array) -> bool:
+def _has_cudnn(layer: SelfAttention, tokens: jax.Array) -> bool:
     """Whether `SelfAttention` computes "cudnn" on this machine, and not "plain"."""
-    chosen = backend.attention_implementation("cudnn", tokens.dtype)
+    head_width = tokens.shape[-1] // layer.settings.num_heads
+    chosen = backend.attention_implementation("cudnn", tokens.dtype, head_width)
     return chosen == "cudnn"

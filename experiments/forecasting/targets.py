@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, require_known
 
 _FOLDER = pathlib.Path(__file__).parent / "targets"
 _DATA_FLAG = "--xla_gpu_cuda_data_dir"
@@ -62,11 +62,8 @@ def load_target(name: str) -> Target:
       UserError: there is no such target.
     """
     names = target_names()
-    if name not in names:
-        raise UserError(
-            f"There is no target {name!r}{did_you_mean(name, names)}; take one of "
-            f"{', '.join(names)}, or add a file beside those in {_FOLDER}."
-        )
+    where = f"add a file beside those in {_FOLDER}, or take"
+    require_known(name, names, "target", where)
     content = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return Target(
         content["name"], content["source"], content["flops"], content["target"]

@@ -9,7 +9,7 @@ from typing import Any
 from experiments.launching.jobs import Job
 from experiments.launching.options import small_settings
 from vit_jax.config import load_config_file
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import require_known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,9 +91,5 @@ def _choose(text: str | None, known: Iterable[str], default: Iterable[str]):
     words = text.split(",") if text else default
     names = [name for word in words for name in fnmatch.filter(known, word) or [word]]
     for name in names:
-        if name not in known:
-            raise UserError(
-                f"There is no {name}{did_you_mean(name, known)}; choose from "
-                f"{', '.join(known)}."
-            )
+        require_known(name, known, "row or protocol", "take")
     return names

@@ -74,6 +74,11 @@ def test_a_wrong_setting_is_refused_where_it_is_set(load):
     assert config == load()
 
 
+def test_what_is_no_mapping_is_no_config():
+    with pytest.raises(UserError, match=r"vit_digits.* is no config; give what"):
+        make_config("vit_digits")
+
+
 def test_a_config_is_changed_by_attribute_by_key_and_by_group():
     config = default_config()
     config["model.depth"] = 3.0

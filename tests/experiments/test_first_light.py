@@ -85,7 +85,7 @@ def test_a_finished_part_is_skipped_and_its_summary_shown(tmp_path, capsys):
 
 
 def test_slips_are_refused(tmp_path):
-    with pytest.raises(UserError, match=r"no part rase.*race"):
+    with pytest.raises(UserError, match=r"no part 'rase'.*race"):
         main([f"--data={tmp_path}", f"--out={tmp_path}", "--minutes=1", "--only=rase"])
     with pytest.raises(UserError, match="--data is the folder or the archive"):
         main([f"--data={tmp_path / 'no'}", "--minutes=1"])

@@ -141,7 +141,7 @@ def test_left_over_runs_are_told(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--arms=adamv"], r'no arm adamv \(did you mean "adamw"'),
+        (["--arms=adamv"], r"no arm 'adamv' .did you mean .adamw"),
         (["--config.modle.depth=1"], r"no setting config.modle.depth"),
         (["--depth=1"], r"Unknown argument --depth=1"),
         (["--config.data.select_on=test", "--arms=base"], r"on images held out"),

@@ -197,6 +197,12 @@ def test_refused(tiny_config, changes, message):
         check_sweep(tiny_config(**changes))
 
 
+def test_learning_rates_are_checked(tmp_path):
+    arguments = [f"--out={tmp_path}/a.json", "--config=configs/vit_digits.py"]
+    with pytest.raises(UserError, match=r"learning_rate is -1\.0, but"):
+        main([*arguments, "--learning_rates=1e-3,-1"])
+
+
 @pytest.mark.slow
 def test_command(tmp_path, capsys):
     out = tmp_path / "sweep.json"

@@ -70,16 +70,22 @@ def test_a_single_cpu_splits_large_batches(monkeypatch):
     assert backend.num_microbatches(16, macs) == 1  # Too little work to split.
 
 
-def test_cudnn_needs_a_newer_gpu_of_nvidia_and_16_bits():
-    for device, dtype, expected in (
-        (("cpu",), jnp.bfloat16, "plain"),
-        (("gpu", "9.0"), jnp.float32, "plain"),
-        (("gpu", "7.5"), jnp.bfloat16, "plain"),
-        (("gpu", "gfx90a"), jnp.bfloat16, "plain"),
-        (("gpu", "8.0"), jnp.bfloat16, "cudnn"),
-        (("gpu", "10.0"), jnp.float16, "cudnn"),
+def test_cudnn_needs_a_newer_gpu_of_nvidia_16_bits_and_heads_it_can_do():
+    for device, dtype, head_width, expected in (
+        (("cpu",), jnp.bfloat16, 64, "plain"),
+        (("gpu", "9.0"), jnp.float32, 64, "plain"),
+        (("gpu", "7.5"), jnp.bfloat16, 64, "plain"),
+        (("gpu", "gfx90a"), jnp.bfloat16, 64, "plain"),
+        (("gpu", "9.0"), jnp.bfloat16, 20, "plain"),
+        (("gpu", "8.0"), jnp.bfloat16, 256, "plain"),
+        (("gpu", "9.0"), jnp.bfloat16, 512, "plain"),
+        (("gpu", "8.0"), jnp.bfloat16, 128, "cudnn"),
+        (("gpu", "9.0"), jnp.bfloat16, 256, "cudnn"),
+        (("gpu", "10.0"), jnp.float16, 64, "cudnn"),
     ):
-        choose = functools.partial(backend.attention_implementation, dtype=dtype)
+        choose = functools.partial(
+            backend.attention_implementation, dtype=dtype, head_width=head_width
+        )
         with backend.computing_for(*device):
             assert choose("cudnn") == expected
             assert choose("xla") == "xla"

@@ -46,6 +46,15 @@ def test_a_part_without_parameters_is_refused(text, words):
         trainable.trainable_names(PARAMS, text)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("head", "nothing would be trained"), ("last 1 block", "0 blocks .*; give a reg")],
+)
+def test_a_model_without_head_or_blocks(text, words):
+    with pytest.raises(UserError, match=words):
+        trainable.trainable_names({"dense": {"kernel": jnp.ones(2)}}, text)
+
+
 def test_split_and_merge():
     inside, outside = trainable.split(PARAMS, frozenset(LAST))
     assert set(inside) == {"block1", "final_norm", "head"}

@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import data
 from vit_jax.config import apply_overrides
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, require_known
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
 from vit_jax.training import scoring
@@ -46,11 +46,7 @@ def choose_split(splits: dict[str, data.Dataset], name: str) -> data.Dataset:
     Raises:
       UserError: there is none.
     """
-    if name not in splits:
-        raise UserError(
-            f"There is no split {name}{did_you_mean(name, splits)}; this run has "
-            f"{', '.join(splits)}."
-        )
+    require_known(name, splits, "split", "give")
     return splits[name]
 
 

@@ -180,18 +180,8 @@ def span(default: tuple[float, float], meaning: str, high: float = math.inf) -> 
 
 def integers(default: Sequence[int] | None, meaning: str) -> Field:
     """A sequence of whole numbers above 0, which may be empty."""
-
-    def check(value):
-        value = _sequence(value)
-        numbers = tuple(int(x) for x in value)
-        if any(
-            n != x or not 1 <= n <= MAX_INTEGER or isinstance(x, bool)
-            for n, x in zip(numbers, value, strict=True)
-        ):
-            raise ValueError
-        return numbers
-
-    return Field(default, meaning, "a list of whole numbers above 0", check)
+    check, kind = integer(None, meaning, 1).check, "a list of whole numbers above 0"
+    return Field(default, meaning, kind, lambda x: tuple(map(check, _sequence(x))))
 
 
 def texts(default: Sequence[str], meaning: str) -> Field:

@@ -111,8 +111,13 @@ def make_config(settings: Any) -> ConfigDict:
     """The defaults, changed by a mapping of settings, nested or with dotted keys.
 
     Raises:
-      UserError: the mapping has an unknown key or a value that is not allowed.
+      UserError: it is no mapping, or has an unknown key or a value that is not allowed.
     """
+    if not hasattr(settings, "items"):
+        raise UserError(
+            f"{show(settings)} is no config; give what vit_jax.load_config returns, or "
+            "a mapping of settings."
+        )
     config = default_config()
     for key, value in settings.items():
         config[key] = value

@@ -16,7 +16,7 @@ from jaxtyping import UInt8
 from vit_jax.data.cifar_layouts import ARCHIVE_LENGTHS, OFFICIAL, Layout
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, fetch
-from vit_jax.errors import UserError, did_you_mean, show
+from vit_jax.errors import UserError, require_known
 from vit_jax.files import cache_folder, user_path
 
 # For each config.data.name, the dataset and the kind of label that is learned.
@@ -44,11 +44,8 @@ def load(name: str, path: str = "", *, download: bool = True) -> dict[str, Datas
       UserError: the name or path is unknown, a file is missing, cut off or altered (the
         message says what was expected and found), or the download failed.
     """
-    if name not in NAMES:
-        raise UserError(
-            f"cifar_files has no dataset {show(name)}{did_you_mean(name, NAMES)}; "
-            f"config.data.name must be one of {', '.join(NAMES)}."
-        )
+    what, where = "dataset of cifar_files", "config.data.name must be"
+    require_known(name, NAMES, what, where)
     dataset, kind = NAMES[name]
     source = user_path(path) if path else find_archive(dataset, download)
     splits, class_names = read_records(source, dataset)

@@ -5,7 +5,7 @@ from typing import Any
 
 from vit_jax.data import from_cifar_files, from_digits, from_folder, from_tfds
 from vit_jax.data.dataset import Dataset, hold_out, with_test
-from vit_jax.errors import UserError, did_you_mean, show
+from vit_jax.errors import UserError, require_known, show
 
 # For each config.data.source, a function from the "data" group of the settings to the
 # splits that the data themselves have.
@@ -79,12 +79,8 @@ def load(config_data: Any) -> dict[str, Dataset]:
       UserError: the source is unknown, the data cannot be read, their splits do not
         match each other, or a class has too few images for the hold-out.
     """
-    if config_data.source not in SOURCES:
-        raise UserError(
-            f"There is no data source {show(config_data.source)}"
-            f"{did_you_mean(config_data.source, SOURCES)}; config.data.source must be "
-            f"one of {', '.join(SOURCES)}."
-        )
+    where = "config.data.source must be"
+    require_known(config_data.source, SOURCES, "data source", where)
     # A source of config.code may read any setting.
     unread = {k: v for k, v in _READ_BY.items() if config_data.source in _BUILT_IN}
     for key, sources in unread.items():

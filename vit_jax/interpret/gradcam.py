@@ -6,6 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import linen as nn
 from jaxtyping import Array, Float, Int, UInt8
 
 from vit_jax.errors import UserError
@@ -52,17 +53,13 @@ def grad_cam(
       UserError: the model is no ResNet.
     """
     maps = feature_maps(run, images)
-    stage = stage or len(run.model.stage_sizes)
-    features = maps[f"stage{stage}"]
-    gradients = _gradients(
-        run.variables,
-        run.normalize(images),
-        jnp.zeros(features.shape, run.model.dtype),
-        classes,
-        run.model,
-        f"stage{stage}",
+    name = f"stage{stage or len(run.model.stage_sizes)}"
+    features = maps[name]
+    offsets = {name: jnp.zeros(features.shape, run.model.dtype)}
+    gradients = logit_gradients(
+        run.variables, run.normalize(images), classes, offsets, run.model
     )
-    weights = np.asarray(gradients, np.float32).mean(axis=(1, 2))
+    weights = np.asarray(gradients[name], np.float32).mean(axis=(1, 2))
     return np.maximum(np.einsum("bijf,bf->bij", features, weights), 0)
 
 
@@ -79,21 +76,24 @@ def _stages(model: ResNet) -> list[str]:
     return ["stem", *(f"stage{i + 1}" for i in range(len(model.stage_sizes)))]
 
 
-@functools.partial(jax.jit, static_argnames=("model", "stage"))
-def _gradients(
+@functools.partial(jax.jit, static_argnames="model")
+def logit_gradients(
     variables: Any,
     images: Float[Array, "b h w c"],
-    offset: Float[Array, "b rows columns features"],
     classes: Int[Array | np.ndarray, " b"],
-    model: ResNet,
-    stage: str,
-) -> Float[Array, "b rows columns features"]:
-    """Derivative of each image's logit of its class by the output of a stage."""
+    offsets: Any,
+    model: nn.Module,
+) -> Any:
+    """Derivative of each image's logit of its class by what `offsets` are added to.
 
-    def chosen_logits(offset):
+    Args:
+      offsets: the collection "perturbations", all 0; the result has its form.
+    """
+
+    def chosen_logits(offsets):
         logits = model.apply(
-            {**variables, "perturbations": {stage: offset}}, images, train=False
+            {**variables, "perturbations": offsets}, images, train=False
         )
         return jnp.take_along_axis(logits, jnp.asarray(classes)[:, None], axis=1).sum()
 
-    return jax.grad(chosen_logits)(offset)
+    return jax.grad(chosen_logits)(offsets)

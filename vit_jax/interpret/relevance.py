@@ -1,15 +1,11 @@
 """Attention weighted by what it does to a class: relevance for transformers."""
 
-import functools
-from typing import Any
-
-import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt8
+from jaxtyping import Float, Int, UInt8
 
 from vit_jax.interpret.attention import Attention
-from vit_jax.models import ViT
+from vit_jax.interpret.gradcam import logit_gradients
 from vit_jax.runs.run import Run
 
 
@@ -27,10 +23,14 @@ def relevance_maps(
       classes: to explain, one for each image.
       attention: of the same images.
     """
-    gradients = attention_gradients(
-        run.variables, run.normalize(images), classes, attention.weights, run.model
+    blocks = [f"block{i}" for i in range(run.model.depth)]
+    zeros = jnp.zeros(attention.weights[:, 0].shape)
+    offsets = {block: {"attention": {"attention": zeros}} for block in blocks}
+    found = logit_gradients(
+        run.variables, run.normalize(images), classes, offsets, run.model
     )
-    moved = propagate(attention.weights, np.asarray(gradients))
+    gradients = [found[block]["attention"]["attention"] for block in blocks]
+    moved = propagate(attention.weights, np.stack(gradients, axis=1))
     # Less the identity with which `propagate` starts: it is the same for all patches.
     moved = moved - np.eye(moved.shape[-1], dtype=moved.dtype)
     return attention.on_grid(np.einsum("bq,bqk->bk", attention.readout, moved))
@@ -52,30 +52,3 @@ def propagate(
     for block in np.moveaxis(positive, -3, 0):
         relevance = relevance + block @ relevance
     return relevance
-
-
-@functools.partial(jax.jit, static_argnames="model")
-def attention_gradients(
-    variables: Any,
-    images: Float[Array, "batch height width channels"],
-    classes: Int[Array | np.ndarray, " batch"],
-    weights: Float[Array | np.ndarray, "batch blocks heads tokens tokens"],
-    model: ViT,
-) -> Float[Array, "batch blocks heads tokens tokens"]:
-    """Derivative of each image's logit of its class by each attention weight.
-
-    Args:
-      weights: only the shape is used.
-    """
-
-    def chosen_logits(offsets):
-        perturbations = {
-            f"block{i}": {"attention": {"attention": offsets[:, i]}}
-            for i in range(model.depth)
-        }
-        logits = model.apply(
-            {**variables, "perturbations": perturbations}, images, train=False
-        )
-        return jnp.take_along_axis(logits, jnp.asarray(classes)[:, None], axis=1).sum()
-
-    return jax.grad(chosen_logits)(jnp.zeros(weights.shape))

@@ -56,7 +56,7 @@ class SelfAttention(nn.Module):
             query, key = norm(name="query_norm")(query), norm(name="key_norm")(key)
 
         implementation = backend.attention_implementation(
-            settings.attention_implementation, query.dtype
+            settings.attention_implementation, query.dtype, head_width
         )
         needs_weights = self.is_mutable_collection(
             "intermediates"

@@ -102,13 +102,16 @@ def with_stored_gradient(x: Array) -> Array:
     return storage.with_stored_gradient(x) if platform() == "cpu" else x
 
 
-def attention_implementation(asked: str, dtype: DTypeLike) -> str:
+def attention_implementation(asked: str, dtype: DTypeLike, head_width: int) -> str:
     """`asked`, or "plain" in place of a "cudnn" that cannot run here.
 
-    NVIDIA's fused kernel needs 16-bit numbers and a GPU of compute capability 8.0 or
-    higher. A run that was trained with it can thus be loaded on any machine.
+    NVIDIA's fused kernel needs 16-bit numbers, a GPU of compute capability 8.0 or
+    higher, and heads whose width is a multiple of 8 and at most 128, or 256 from 9.0
+    on. A run that was trained with it can thus be loaded on any machine.
     """
-    can_fuse = jnp.dtype(dtype).itemsize == 2 and _compute_capability() >= 8.0
+    capability = _compute_capability()
+    can_fuse = jnp.dtype(dtype).itemsize == 2 and capability >= 8.0
+    can_fuse &= head_width % 8 == 0 and head_width <= (256 if capability >= 9 else 128)
     return "plain" if asked == "cudnn" and not can_fuse else asked
 
 

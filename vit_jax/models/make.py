@@ -9,7 +9,7 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from ml_collections import ConfigDict
 
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, require_known
 from vit_jax.models.mae import make_autoencoder
 from vit_jax.models.resnet import ResNet
 from vit_jax.models.vit import ViT
@@ -115,11 +115,7 @@ def model_settings(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, An
 
 
 def _row(name: str) -> functools.partial:
-    if name not in MODELS:
-        raise UserError(
-            f'There is no model "{name}"{did_you_mean(name, MODELS)}; set '
-            f"config.model.name to one of {', '.join(MODELS)}."
-        )
+    require_known(name, MODELS, "model", "set config.model.name to")
     # A user's own model may be a class.
     row = MODELS[name]
     return row if isinstance(row, functools.partial) else functools.partial(row)
@@ -188,13 +184,6 @@ def _check_attention(settings: Mapping[str, Any]) -> None:
                 f"plain has config.model.{key}, which is {settings[key]}; set the "
                 "first to plain or switch the second off."
             )
-    head_width = settings["width"] // settings["num_heads"]
-    if implementation == "cudnn" and head_width % 8:
-        raise UserError(
-            "config.model.attention_implementation is cudnn, which needs heads as wide "
-            f"as a multiple of 8, but config.model.width / num_heads is {head_width}; "
-            "change these or set it to plain."
-        )
 
 
 def _check_width(settings: Mapping[str, Any]) -> None:

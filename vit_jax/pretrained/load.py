@@ -11,7 +11,7 @@ from flax import linen as nn
 from flax import traverse_util
 from jaxtyping import PRNGKeyArray
 
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, require_known
 from vit_jax.models import ViT, init_variables, variable_shapes
 from vit_jax.pretrained.fit import RULES, resize_kernel
 from vit_jax.pretrained.match import match_parameters
@@ -109,11 +109,7 @@ def _check_options(model: nn.Module, weights: Weights, head: str, resize: str) -
         ("head", head, HEADS),
         ("resize", resize, (*RULES, "origin")),
     ):
-        if value not in known:
-            raise UserError(
-                f'There is no {name} "{value}"{did_you_mean(value, known)} for '
-                f"pretrained weights; take one of {', '.join(known)}."
-            )
+        require_known(value, known, f"{name} of pretrained weights", "take")
 
 
 def _check_patterns(allow: tuple[str, ...]) -> None:

@@ -143,18 +143,6 @@ def make_experiment(
     root_key = jax.random.key(config.seed)
     largest_split = max(map(len, splits.values()))
     eval_batch_size = scoring.round_up(min(config.eval_batch_size, largest_split), mesh)
-    require_memory_to_train(
-        config,
-        splits,
-        mesh=mesh,
-        model=model,
-        input_shape=image_shape,
-        init_state=init_state,
-        root_key=root_key,
-        num_microbatches=num_microbatches,
-        eval_batch_size=eval_batch_size,
-        teacher=teacher,
-    )
     class_weights = resolve.class_weights(config, train)
     train_step = functools.partial(
         steps.train_step,
@@ -168,9 +156,8 @@ def make_experiment(
         unroll=backend.unrolls_loops(),
     )
     init_on_mesh = _place_state(init_state, root_key, mesh, split=config.shard_params)
-    whole = meshes.replicated(mesh)
     how_scored = masked if config.objective == "masked_autoencoding" else scoring
-    return Experiment(
+    experiment = Experiment(
         config=run_config,
         stage_config=config,
         stage=stage,
@@ -183,12 +170,17 @@ def make_experiment(
         root_key=root_key,
         init_state=init_on_mesh,
         teacher_run=teacher,
-        teacher=None if teacher is None else meshes.put(teacher.variables, whole),
+        teacher=None,
         train_step=train_step,
         scoring=how_scored,
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
         eval_batch_size=eval_batch_size,
     )
+    require_memory_to_train(experiment)
+    if teacher is None:
+        return experiment
+    variables = meshes.put(teacher.variables, meshes.replicated(mesh))
+    return dataclasses.replace(experiment, teacher=variables)
 
 
 def _make_augment(config: ConfigDict, train: data.Dataset, plan: Plan) -> Callable:

@@ -1,18 +1,17 @@
 """A linear probe: the head alone, solved on the features of a frozen model."""
 
-import dataclasses
 import warnings
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from vit_jax.errors import UserError
 from vit_jax.metrics import classification
 from vit_jax.runs.run import model_features, normalize
 from vit_jax.training import scoring
 from vit_jax.training.experiment import Experiment
+from vit_jax.training.start import with_variables
 from vit_jax.training.train_state import TrainState
 
 # Inverse strengths of the L2 penalty that are tried on the validation split.
@@ -41,17 +40,12 @@ def solve_head(
     }
     num_classes = len(experiment.splits["train"].class_names)
     kernel, bias, how = fit_logistic(splits, num_classes)
-    head = {"kernel": kernel, "bias": bias}
-    fitted = {
-        name: jax.device_put(head[name].astype(np.float32), leaf.sharding)
-        for name, leaf in state.params["head"].items()
+    head = {"kernel": np.float32(kernel), "bias": np.float32(bias)}
+    params = state.params | {
+        "head": {name: head[name] for name in state.params["head"]}
     }
-    params = state.params | {"head": fitted}
-    ema = state.ema
-    if ema is not None:
-        copied = jax.tree.map(jnp.copy, fitted)
-        ema = ema | {"params": ema["params"] | {"head": copied}}
-    return dataclasses.replace(state, params=params, ema=ema), how
+    variables = {"params": params, "batch_stats": state.batch_stats}
+    return with_variables(state, variables), how
 
 
 def fit_logistic(
@@ -123,7 +117,14 @@ def _features(
 
     def step(variables, images):
         inputs = normalize(images, config.data)
-        return model_features(experiment.model, variables, inputs)
+        features = model_features(experiment.model, variables, inputs)
+        if features is None or "head" not in state.params:
+            raise UserError(
+                f"config.linear_probe is True, but the model {config.model.name} "
+                "stores no features or has no layer called head; add them "
+                "(docs/adding_a_model.md), or set it to False."
+            )
+        return features
 
     return scoring.score_split(
         state.variables,

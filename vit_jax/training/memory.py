@@ -1,33 +1,16 @@
 """Whether a training fits into memory, from its shapes alone."""
 
 import math
-from collections.abc import Callable
+from typing import Any
 
 import jax
-from flax import linen as nn
-from jax.sharding import Mesh
-from jaxtyping import Array, Key
-from ml_collections import ConfigDict
 
-from vit_jax import data, models
+from vit_jax import augment, models
 from vit_jax.models import memory
 from vit_jax.parallel import mesh as meshes
-from vit_jax.runs.load import Run
 
 
-def require_memory_to_train(
-    config: ConfigDict,
-    splits: dict[str, data.Dataset],
-    *,
-    mesh: Mesh,
-    model: nn.Module,
-    input_shape: tuple[int, int, int],
-    init_state: Callable,
-    root_key: Key[Array, ""],
-    num_microbatches: int,
-    eval_batch_size: int,
-    teacher: Run | None,
-) -> None:
+def require_memory_to_train(experiment: Any) -> None:
     """Refuses a training that takes more memory than is free on a device.
 
     A training step counts half of the sum of all layers' outputs. That is less than it
@@ -36,23 +19,26 @@ def require_memory_to_train(
     really takes. A teacher and an evaluation compute no gradient, and each counts the
     largest output of a layer.
 
-    Args:
-      eval_batch_size: images in one step of an evaluation, over all devices.
+    `experiment` is an `experiment.Experiment`, which this module cannot import. Its
+    teacher need not be on the devices yet.
 
     Raises:
       UserError: says what takes the most.
     """
+    config, mesh, model = experiment.stage_config, experiment.mesh, experiment.model
+    images, teacher = experiment.splits["train"].images, experiment.teacher_run
+    image_shape, free = images.shape[1:], meshes.free_bytes(mesh)
+    input_shape = augment.input_shape(image_shape, config.data.resize)
     parts = mesh.size if config.shard_params else 1
     variables = models.variable_shapes(model, input_shape)
-    image_shape, free = splits["train"].images.shape[1:], meshes.free_bytes(mesh)
     read, seen = math.prod(image_shape), math.prod(input_shape)
     batch_size = config.batch_size // mesh.size
     in_layers = sum(memory.activation_bytes(model, variables, input_shape))
     on_device = config.data.placement == "device"
-    state = memory.num_bytes(jax.eval_shape(init_state, root_key)) // parts
-    in_step = batch_size // num_microbatches
+    state = memory.num_bytes(jax.eval_shape(experiment.init_state)) // parts
+    in_step = batch_size // experiment.num_microbatches
     kept = {
-        "the training images": splits["train"].images.nbytes * on_device,
+        "the training images": images.nbytes * on_device,
         "parameters and the optimizer's state (config.model)": state,
     }
     of_teacher = {}
@@ -83,7 +69,7 @@ def require_memory_to_train(
         variables,
         image_shape,
         input_shape,
-        batch_size=eval_batch_size // mesh.size,
+        batch_size=experiment.eval_batch_size // mesh.size,
         free=free,
         kept=kept,
     )

@@ -121,8 +121,8 @@ def _muon_labels(params: Any) -> Any:
     dimensions = muon_dimensions(params)
     if not jax.tree.leaves(dimensions):
         raise UserError(
-            "config.optim.name is muon, but this model has no matrices in blocks; "
-            "use sgd or adamw, or a ViT."
+            "config.optim.name is muon, but what is trained of this model has no "
+            "matrices in blocks; use sgd or adamw, or a ViT."
         )
     return jax.tree.map(
         lambda _, axes: "adamw" if axes is None else "muon", params, dimensions

@@ -21,10 +21,7 @@ from vit_jax.training.train_state import TrainState, key_for
 
 
 def with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
-    """Replaces the initial parameters by pretrained ones.
-
-    `variables` are those of `pretrained_variables`.
-    """
+    """Replaces the initial "params" and "batch_stats" by others, on the host or not."""
 
     def place(new: Any, old: Any) -> Any:
         return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), new, old)

@@ -27,13 +27,11 @@ def trainable_names(params: Any, trainable: str) -> frozenset[str]:
     names = list(traverse_util.flatten_dict(params, sep="/"))
     if trainable == "all":
         return frozenset(names)
-    if trainable == "head":
-        heads = ("head", "distillation_head")
-        return frozenset(name for name in names if name.split("/")[0] in heads)
     if last := re.fullmatch(r"last (\d+) blocks?", trainable):
         return _after_block(names, int(last[1]))
+    pattern = r"(distillation_)?head(/|$)" if trainable == "head" else trainable
     try:
-        found = frozenset(name for name in names if re.match(trainable, name))
+        found = frozenset(name for name in names if re.match(pattern, name))
     except re.error as error:
         raise UserError(
             f"config.optim.trainable is {show(trainable)}, which is no regular "
@@ -51,10 +49,11 @@ def trainable_names(params: Any, trainable: str) -> frozenset[str]:
 def _after_block(names: list[str], count: int) -> frozenset[str]:
     depth = num_blocks(names)
     if not 1 <= count <= depth:
+        numbers = f"1 to {depth}, or " if depth else ""
         raise UserError(
             f"config.optim.trainable asks for the last {count} blocks, but the model "
-            f"has {depth} blocks named block0, block1, ...; give 1 to {depth}, or a "
-            "regular expression."
+            f"has {depth} blocks named block0, block1, ...; give {numbers}a regular "
+            "expression."
         )
     return frozenset(name for name in names if layer_of(name, depth) > depth - count)
 
