@@ -10,11 +10,11 @@ that was never reached took "inf" epochs. Flags of the data hold for all runs.
 """
 
 import functools
-import pathlib
 from collections.abc import Sequence
 
 from vit_jax.config.command_line import add_data_flags, moved_settings
 from vit_jax.errors import UserError
+from vit_jax.files import user_path
 from vit_jax.parallel.commands import announce, make_parser, run_command
 
 
@@ -22,7 +22,9 @@ def main(arguments: Sequence[str]) -> None:
     """Compares finished or unfinished runs and prints the tables."""
     parser = make_parser("vit_jax.compare", __doc__)
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs")
-    parser.add_argument("--out", required=True, metavar="DIR", help="where to write")
+    parser.add_argument(
+        "--out", required=True, metavar="DIR", type=user_path, help="where to write"
+    )
     parser.add_argument(
         "--train_accuracy",
         type=float,
@@ -33,17 +35,16 @@ def main(arguments: Sequence[str]) -> None:
     add_data_flags(parser)
     options, unknown = parser.parse_known_args(arguments)
     moved = moved_settings(options, unknown)
-    goal = options.train_accuracy
-    if not 0 < goal <= 1:
+    if not 0 < options.train_accuracy <= 1:
         raise UserError(
-            f"--train_accuracy is {goal:g}, but a fraction above 0 and at most 1 is "
-            "expected; give 0.9 for 90%."
+            f"--train_accuracy is {options.train_accuracy:g}, but a fraction above 0 "
+            "and at most 1 is expected; give 0.9 for 90%."
         )
     announce(options.runs)
     # Imported late: JAX takes seconds to load, and mistakes are reported before.
     from vit_jax.analysis.compare import compare
 
-    print(compare(options.runs, pathlib.Path(options.out), moved, goal=goal))
+    print(compare(options, moved))
 
 
 run = functools.partial(run_command, main)

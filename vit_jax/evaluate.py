@@ -52,17 +52,8 @@ def main(arguments: Sequence[str]) -> None:
     announce(options.workdir)
     # Imported late: JAX takes seconds to load, and mistakes are reported before.
     from vit_jax.analysis.evaluate import evaluate
-    from vit_jax.runs.load import load_classifier
 
-    evaluate(
-        load_classifier(options.workdir, options.checkpoint),
-        options.split,
-        moved,
-        with_report=options.report,
-        human_labels=options.human_labels,
-        confusions=options.confusion,
-        mirrored=options.mirrored,
-    )
+    evaluate(options, moved)
 
 
 run = functools.partial(run_command, main)

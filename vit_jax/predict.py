@@ -9,10 +9,10 @@ the model looks at, and the map over the image. Probabilities are calibrated if
 """
 
 import functools
-import pathlib
 from collections.abc import Sequence
 
 from vit_jax.errors import UserError
+from vit_jax.files import user_path
 from vit_jax.parallel.commands import announce, make_parser, run_command
 
 
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--checkpoint", default="best", help="best, latest or a step")
     parser.add_argument("--json", action="store_true", help="print one object a line")
     parser.add_argument(
-        "--figures", metavar="DIR", type=pathlib.Path, help="draw each prediction"
+        "--figures", metavar="DIR", type=user_path, help="draw each prediction"
     )
     options = parser.parse_intermixed_args(arguments)
     if not options.workdir or not options.files:
@@ -37,13 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     # Imported late: JAX takes seconds to load, and mistakes are reported before.
     from vit_jax.analysis.predict import predict
 
-    return predict(
-        options.workdir,
-        options.checkpoint,
-        options.files,
-        as_json=options.json,
-        figures=options.figures,
-    )
+    return predict(options)
 
 
 run = functools.partial(run_command, main)

@@ -135,6 +135,8 @@ def test_people_and_model_are_named():
 def test_confusions_that_are_none(text, words):
     with pytest.raises(UserError, match=words):
         evaluate.parse_confusion(text, ("cat", "dog", "ship"))
+    with pytest.raises(UserError, match=r"does not name two|does not have"):
+        evaluate.parse_confusion(text, ("cat",))
 
 
 def test_a_hold_out_without_successes_fits_no_temperature(reported):

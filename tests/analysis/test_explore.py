@@ -84,3 +84,13 @@ def test_a_run_on_other_images_is_refused(tiny_run):
     dataset = make_dataset(np.zeros((12, 4, 4, 3), np.uint8))
     with pytest.raises(UserError, match=r"\[12, 4, 4, 3\].*\[n, 8, 8, 1\]"):
         explore.draw_spaces(dataset, load_run(tiny_run[0]))
+
+
+def test_patches_are_those_of_the_resized_image():
+    dataset = make_dataset(RNG.integers(0, 256, (40, 8, 8, 1), np.uint8))
+    splits = {"train": dataset, "test": dataset}
+    settings = {"model.name": "vit", "model.patch_size": 16, "data.resize": 32}
+    _, figures = explore.draw_data(make_config(settings), splits, RNG)
+    title = "2 × 2 = 4 patches of 16 × 16 pixels"
+    assert figures["patches"].get_suptitle() == title
+    assert figures["class_patches"].get_suptitle().endswith(title)

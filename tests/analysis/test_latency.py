@@ -41,11 +41,14 @@ def test_a_figure_that_spreads_too_far_is_not_stated():
     assert timed["upper_quartile"] > 5 * timed["lower_quartile"]
     quiet = {**timed, "milliseconds_per_image": 2.0}
     about = {"device": "cpu", "dtype": "float32", "num_cores": 2, "other_cores": 1.25}
-    text = latency.to_text({"batch_1": timed, "batch_128": quiet, **about})
-    first, second, last = text.splitlines()
-    assert "one image at a time: not stated" in first and "quiet machine" in first
-    assert "in batches of 128: 2 ms per image (median of 10; quartiles" in second
-    assert last.endswith("other programs used 1.2 of 2 CPU cores meanwhile")
+    measured = {"batch_1": timed, "batch_128": quiet, **about}
+    first, second = latency.to_rows(measured)
+    assert first[:2] == ("one image at a time", "not stated")
+    assert "quiet machine" in first[2]
+    assert second[:2] == ("in batches of 128", "2 ms per image")
+    assert second[2].startswith("median of 10; quartiles")
+    load = latency.load_text(measured)
+    assert load.endswith("other programs used 1.2 of 2 CPU cores meanwhile")
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """The numbers of a report for people."""
 
 from tests.analysis.made import all_scores, make_scored
-from vit_jax.analysis.quantities import describe
+from vit_jax.analysis.quantities import describe, to_text
 
 
 def test_quantities_are_named_explained_and_in_percent():
@@ -22,3 +22,13 @@ def test_quantities_are_named_explained_and_in_percent():
     )
     assert found["Trained in stage 2"][0] == "3,850"
     assert all(meaning for _, meaning in found.values())
+
+
+def test_the_text_has_every_quantity_and_every_class():
+    scores = all_scores(make_scored(wrong=[0], num_examples=100))
+    split, *lines = to_text(scores, "val").splitlines()
+    assert split == "val split"
+    for name, value, meaning in describe(scores):
+        assert f"{name}: {value}; {meaning}" in lines
+    classes = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
+    assert classes[0] == "class" and classes[2:] == list(scores["per_class"])

@@ -23,6 +23,12 @@ def test_images_are_chosen_by_their_indices(tiny_run):
     assert captions == [f"true {val.class_names[val.labels[i]]}" for i in (99, 3)]
 
 
+@pytest.mark.parametrize("text", ["-1", "359", "x", "9" * 5000])
+def test_indices_of_no_image_are_refused(tiny_run, text):
+    with pytest.raises(UserError, match=r"--indices has .* has the images 0 to 358;"):
+        run_data.read_split(load_run(tiny_run[0]), "test", text)
+
+
 def test_other_data_than_those_of_training_are_refused(copied_run):
     run = load_run(copied_run)
     config, splits = run_data.load_splits(run, {"eval_batch_size": "7"})

@@ -65,6 +65,12 @@ def test_settings_that_the_source_does_not_read(settings, key, value):
         data.load(settings)
 
 
+def test_a_folder_of_an_unknown_user(monkeypatch):
+    config_data = make_config({"data.source": "folder", "data.dir": "~nobody_here"})
+    with pytest.raises(UserError, match="no home folder here"):
+        data.dataset_name(config_data.data)
+
+
 def test_splits_of_different_shapes(tmp_path):
     for split, size in (("train", 8), ("test", 9)):
         for name in "ab":

@@ -8,15 +8,6 @@ from vit_jax.figures import dataset, style
 NAMES = ("cat", "dog", "ship")
 
 
-def test_class_counts():
-    counts = {"train": np.array([5, 6, 7]), "test": np.array([1, 2, 1000])}
-    axes = dataset.class_counts(counts, NAMES).axes[0]
-    for container, numbers in zip(axes.containers, counts.values(), strict=True):
-        assert [bar.get_height() for bar in container] == list(numbers)
-    legend = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert legend == ["train (18)", "test (1,003)"]
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_channel_histograms(tmp_path, channels):
     counts = np.zeros((channels, 256), np.int64)

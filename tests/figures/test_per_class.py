@@ -71,3 +71,13 @@ def test_accuracies_have_error_bars():
     errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
     ends = [error.lines[2][0].get_segments()[0][:, 1] for error in errors]
     np.testing.assert_allclose(ends, [[80, 95], [40, 60]])
+
+
+def test_bars_of_numbers_are_as_high_as_the_numbers():
+    counts = {"train": np.array([5, 6, 7]), "test": np.array([1, 2, 1000])}
+    names = ("cat", "dog", "ship")
+    figure = per_class.grouped_bars(counts, names, title="Images", unit="images")
+    axes = figure.axes[0]
+    for container, numbers in zip(axes.containers, counts.values(), strict=True):
+        assert [bar.get_height() for bar in container] == list(numbers)
+    assert axes.get_ylim()[1] > 1000 and axes.get_ylabel() == "images"

@@ -82,6 +82,12 @@ def test_counts_of_a_file(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(UserError, match="cannot be read"):
         human.load_counts(path, (3, 3))
+    # A header that promises 8 TB.
+    header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+    with pytest.raises(UserError, match="cannot be read"):
+        human.load_counts(path, (3, 3))
     np.savez(tmp_path / "counts.npz", COUNTS)
     with pytest.raises(UserError, match="cannot be read"):
         human.load_counts(tmp_path / "counts.npz", (3, 3))

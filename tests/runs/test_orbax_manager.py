@@ -1,6 +1,7 @@
 """Orbax as a run uses it: what is kept, and what is read."""
 
 import logging
+import types
 
 import jax
 import numpy as np
@@ -15,10 +16,13 @@ from vit_jax.runs.manifest import verify
 def saved(tmp_path, caplog):
     """A folder to which steps 1, 2 and 3 were saved, of which 1 and 3 are kept."""
     handler = orbax_manager.HashedStateHandler()
+    policy = types.SimpleNamespace(
+        should_preserve=lambda infos, *, context: [i.step in {1, 3} for i in infos]
+    )
     with (
         caplog.at_level(logging.DEBUG),
         orbax_manager.make_manager(
-            tmp_path, handler, steps_to_keep=lambda: {1, 3, None}, read_only=False
+            tmp_path, handler, policy=policy, read_only=False
         ) as manager,
     ):
         for step in (1, 2, 3):

@@ -10,8 +10,12 @@ RECORD = {"step": 1, "epoch": 0.5, "seconds": 2.0, "split": "train", "loss": Non
           "accuracy": 0.5}  # fmt: skip
 
 
+WORDS = b'{"step": 1, "epoch": 0, "seconds": 1, "split": "train", "grad_norm": "x"}'
+
+
 @pytest.mark.parametrize(
-    "line", [b"\xff", b"5", b"{}", b"[[]]", b"[" * 99_999, b'{"step": "1"}', b""]
+    "line",
+    [b"\xff", b"5", b"{}", b"[[]]", b"[" * 99_999, b'{"step": "1"}', WORDS, b""],
 )
 def test_a_damaged_line_costs_one_record_and_a_warning(line, tmp_path):
     file = tmp_path / "metrics.jsonl"

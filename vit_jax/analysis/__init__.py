@@ -1,7 +1,7 @@
 """What the commands do with finished runs and with data.
 
 evaluate.py   scores of a split (scored.py: its logits, parameters, FLOPs; latency.py;
-              run_data.py: the data of the run; scores_text.py: for a terminal)
+              run_data.py: the data of the run)
 report.py     the report of a split: report_figures.py, quantities.py (its numbers for
               people), captions.py, and page.py: CSV files and one HTML page
 compare.py    several runs: entries.py (in numbers), compared.py (tables and chart);

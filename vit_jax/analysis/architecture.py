@@ -16,7 +16,7 @@ from vit_jax.config import (
 from vit_jax.errors import UserError
 from vit_jax.figures import architecture as architecture_figures
 from vit_jax.figures import style
-from vit_jax.files import make_folder
+from vit_jax.files import make_folder, user_path
 from vit_jax.interpret import architecture
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.user_code import add_code_of_run, add_user_code
@@ -84,7 +84,7 @@ def draw_architecture(
     )
     stem = "architecture" if options.workdir else f"architecture_{name}"
     default = RunFolder(options.workdir).figures if options.workdir else pathlib.Path()
-    folder = pathlib.Path(options.figures or default)
+    folder = user_path(options.figures or default)
     make_folder(folder, "--figures")
     for suffix in ("png", "pdf"):
         print(style.save(figure, folder / f"{stem}.{suffix}"))

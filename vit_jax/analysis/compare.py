@@ -1,5 +1,6 @@
 """Runs side by side, as files with tables and figures."""
 
+import argparse
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -12,33 +13,25 @@ from vit_jax.files import make_folder, write_file
 from vit_jax.runs.folder import RunFolder
 
 
-def compare(
-    workdirs: Sequence[str],
-    out: pathlib.Path,
-    moved: Mapping[str, str] | None = None,
-    *,
-    goal: float = 0.9,
-) -> str:
-    """Scores runs, writes tables and figures into `out`, and returns the Markdown.
+def compare(options: argparse.Namespace, moved: Mapping[str, str]) -> str:
+    """Scores runs, writes tables and figures, and returns the Markdown.
 
     Args:
-      workdirs: the runs' folders.
-      out: the folder to write to.
+      options: the flags of the command.
       moved: see `run_data.load_splits`; it holds for all runs.
-      goal: the training accuracy, 0 to 1, that epochs and seconds are counted to.
 
     Raises:
       UserError: fewer than two runs, or one given twice; and as `write_comparison`.
     """
-    names = name_runs(workdirs)
+    names = name_runs(options.runs)
     # A folder without a run is reported before any run is scored.
-    for workdir in workdirs:
+    for workdir in options.runs:
         RunFolder(workdir).read("config")
     entries = [
-        load_entry(workdir, name, moved, goal=goal)
-        for workdir, name in zip(workdirs, names, strict=True)
+        load_entry(workdir, name, moved, goal=options.train_accuracy)
+        for workdir, name in zip(options.runs, names, strict=True)
     ]
-    return write_comparison(entries, out)
+    return write_comparison(entries, options.out)
 
 
 def name_runs(workdirs: Sequence[str]) -> list[str]:

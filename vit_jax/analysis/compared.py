@@ -188,7 +188,7 @@ def _validation_curve(
 ) -> tuple[np.ndarray, np.ndarray]:
     """`x` and `y` of a run's evaluations; NaN where a value was not finite."""
     records = [r for r in entry.records if r["split"] == "val"]
-    return tuple(np.array([r[key] for r in records], float) for key in (x, y))
+    return tuple(np.array([r.get(key) for r in records], float) for key in (x, y))
 
 
 def draw_curves(entries: Sequence[Entry]) -> Figure:

@@ -134,7 +134,7 @@ def describe_training(
     and the cost of reaching accuracies."""
     val = [r for r in records if r["split"] == "val"]
     # None stands for a value that was not finite.
-    good = [r["epoch"] for r in val if (r["accuracy"] or 0) >= 0.9]
+    good = [r["epoch"] for r in val if (r.get("accuracy") or 0) >= 0.9]
     keys = ("epochs_to_train_accuracy", "seconds_to_train_accuracy")
     reached = evaluate.train_epochs(records, "accuracy").first_reaching(goal)
     last = records[-1] if records else {"epoch": 0, "seconds": None}

@@ -1,5 +1,6 @@
 """Scores of a split: computed, stored in the run's folder, and printed."""
 
+import argparse
 import dataclasses
 import math
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from vit_jax import data
-from vit_jax.analysis import report, scores_text
+from vit_jax.analysis import quantities, report
 from vit_jax.analysis.run_data import choose_split, load_splits
 from vit_jax.analysis.scored import NUM_LISTED, Scored, Scorer
 from vit_jax.data import Dataset
@@ -18,62 +19,49 @@ from vit_jax.errors import UserError, did_you_mean
 from vit_jax.metrics import calibration, classification, human, temperature
 from vit_jax.metrics.epochs import EpochMeans, epoch_means
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.load import stored_scores
+from vit_jax.runs.load import load_classifier, stored_scores
 from vit_jax.runs.run import Run
 from vit_jax.training import scoring
 
 
-def evaluate(
-    run: Run,
-    split: str = "test",
-    moved: Mapping[str, str] | None = None,
-    *,
-    with_report: bool = False,
-    human_labels: str | None = None,
-    confusions: Sequence[str] = (),
-    mirrored: bool = False,
-) -> None:
+def evaluate(options: argparse.Namespace, moved: Mapping[str, str]) -> None:
     """Scores a split, adds the scores to the run's results.json, and prints them.
 
     Args:
-      run: to score.
-      split: its name.
+      options: the flags of the command.
       moved: see `load_splits`.
-      with_report: whether to write the report, too.
-      human_labels: file with CIFAR-10H counts, for the report.
-      confusions: pairs of classes such as "cat,dog" whose images the report shows.
-      mirrored: whether to score the mean with the mirror images, too.
 
     Raises:
       UserError: no such split or class, data or counts that cannot be read, or a
         folder that cannot be written to.
     """
+    run, split = load_classifier(options.workdir, options.checkpoint), options.split
     RunFolder(run.workdir).create()
-    pairs = [parse_confusion(text, run.class_names) for text in confusions]
+    pairs = [parse_confusion(text, run.class_names) for text in options.confusion]
     _note(f"loading {run.config.data.name} ...")
     config, splits = load_splits(run, moved)
     dataset = choose_split(splits, split)
     counts = None
-    if human_labels:
+    if options.human_labels:
         shape = (len(dataset), dataset.num_classes)
-        counts = human.load_counts(human_labels, shape)
+        counts = human.load_counts(options.human_labels, shape)
     _note(f"compiling, and scoring {len(dataset):,} images of the {split} split ...")
     score = Scorer(run, config.eval_batch_size)
     scored = {split: score(dataset)}
-    if with_report and split == "test" and "subset_test" in splits:
+    if options.report and split == "test" and "subset_test" in splits:
         scored["subset_test"] = score(splits["subset_test"])
     scores = {
         name: scoring.describe_scores(one.logits, one.dataset)
         for name, one in scored.items()
     }
-    if mirrored:
+    if options.mirrored:
         scores[split]["mirrored"] = describe_mean(scored[split], score(mirror(dataset)))
-    if with_report:
+    if options.report:
         _note("scoring the other splits and timing the model ...")
         scores[split] |= _scores_of_report(run, scored[split], splits, score, counts)
     _add_to_results(RunFolder(run.workdir), run.step, scores)
-    print(scores_text.to_text(scores[split], split))
-    if with_report:
+    print(quantities.to_text(scores[split], split))
+    if options.report:
         _note("drawing the figures ...")
         report.write_report(run, scored, scores, counts, pairs)
 
@@ -92,8 +80,7 @@ def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
     if len(names) != 2 or names[0] == names[1]:
         raise UserError(
             f"--confusion={text} does not name two different classes; give the true "
-            f"and the predicted class, such as "
-            f"--confusion={class_names[0]},{class_names[1]}."
+            f"and the predicted class, such as --confusion={','.join(class_names[:2])}."
         )
     for name in names:
         if name not in class_names:
@@ -146,7 +133,7 @@ def train_epochs(records: Sequence[Mapping[str, Any]], key: str) -> EpochMeans:
     that was not finite, which the records hold as None, is NaN.
     """
     logged = [record for record in records if record["split"] == "train"]
-    columns = ([r[k] for r in logged] for k in ("step", "epoch", "seconds", key))
+    columns = ([r.get(k) for r in logged] for k in ("step", "epoch", "seconds", key))
     return epoch_means(*(np.array(column, float) for column in columns))
 
 

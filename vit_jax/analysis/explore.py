@@ -2,23 +2,23 @@
 
 import argparse
 import json
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 from matplotlib.figure import Figure
 from ml_collections import ConfigDict
 
-from vit_jax import data, models
+from vit_jax import augment, data, models
 from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.analysis.run_data import load_splits
 from vit_jax.config import apply_overrides, check_config, load_config_file
 from vit_jax.config.command_line import moved_settings
 from vit_jax.figures import dataset as dataset_figures
-from vit_jax.figures import embedding, images, style
-from vit_jax.files import as_json, make_folder, write_file
+from vit_jax.figures import embedding, images, per_class, style
+from vit_jax.files import as_json, make_folder, user_path, write_file
 from vit_jax.metrics import distances, duplicates
 from vit_jax.runs.load import load_classifier
 from vit_jax.runs.run import Run
@@ -102,7 +102,12 @@ def draw_data(
     samples, names = class_samples(train, rng)
     figures = {
         "class_samples": images.class_samples(samples, names),
-        "class_counts": dataset_figures.class_counts(counts, train.class_names),
+        "class_counts": per_class.grouped_bars(
+            {f"{name} ({count.sum():,})": count for name, count in counts.items()},
+            train.class_names,
+            title="Images of each class",
+            unit="images",
+        ),
         "channel_histograms": dataset_figures.channel_histograms(
             found.counts,
             found.mean,
@@ -111,10 +116,14 @@ def draw_data(
         ),
     }
     patch_size = models.model_settings(config.model)["patch_size"]
+    # The first image of all, and one of each class, in the size that a model sees.
+    shown = np.concatenate([first[None], samples[:, 0]])
+    shown = augment.resize(jnp.asarray(shown, jnp.float32), config.data.resize)
+    shown = np.asarray(jnp.clip(jnp.round(shown), 0, 255), np.uint8)
+    side = min(patch_size or _PATCH_PIXELS, *shown.shape[1:3])
     if patch_size:
-        figures["patches"] = images.image_and_patches(first, patch_size)
-    side = patch_size or min(_PATCH_PIXELS, *train.images.shape[1:3])
-    figures["class_patches"] = images.class_patches(samples[:, 0], names, side)
+        figures["patches"] = images.image_and_patches(shown[0], side)
+    figures["class_patches"] = images.class_patches(shown[1:], names, side)
     summary = {
         "image_shape": train.images.shape[1:],
         "class_names": train.class_names,
@@ -211,7 +220,7 @@ def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
       UserError: as `load_data`, or the folder cannot be written to.
     """
     config, splits, run = load_data(options, unknown)
-    out = pathlib.Path(options.out)
+    out = user_path(options.out)
     # After the data, so that a mistake in them leaves no folder behind.
     make_folder(out, "--out")
     train, test = splits["train"], splits["test"]

@@ -112,15 +112,6 @@ def to_rows(latency: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return rows
 
 
-def to_text(latency: Mapping[str, Any]) -> str:
-    """The result of `describe` in lines for a person."""
-    lines = [
-        f"inference, {how}: {value} ({spread})"
-        for how, value, spread in to_rows(latency)
-    ]
-    return "\n".join((*lines, f"  {load_text(latency)}"))
-
-
 def load_text(latency: Mapping[str, Any]) -> str:
     """Device, type of the computation, and the load of the machine, in a line."""
     others = latency["other_cores"]

@@ -1,5 +1,6 @@
 """Predictions for image files, with a figure of each."""
 
+import argparse
 import json
 import pathlib
 import sys
@@ -46,34 +47,23 @@ def describe(
     return {"top": top, "sentence": sentence}
 
 
-def predict(
-    workdir: str,
-    checkpoint: str,
-    paths: Sequence[str],
-    *,
-    as_json: bool = False,
-    figures: pathlib.Path | None = None,
-) -> int:
+def predict(options: argparse.Namespace) -> int:
     """Prints the most probable classes of image files.
 
     Args:
-      workdir: of the run.
-      checkpoint: "best", "latest" or a step.
-      paths: files and folders.
-      as_json: whether to print a JSON object for each image.
-      figures: folder for a figure of each image; None: no figures.
+      options: the flags of the command.
 
     Returns:
       1 if a file was skipped, else 0.
     """
-    run = load_classifier(workdir, checkpoint)
-    wanted = inputs.find_images(paths)
+    run = load_classifier(options.workdir, options.checkpoint)
+    wanted = inputs.find_images(options.files)
     files, images = inputs.read_images(wanted, run.image_shape)
-    if figures is not None:
-        make_folder(figures, "--figures")
-    for found in predict_files(run, files, images, figures):
-        print(json.dumps(found) if as_json else _to_text(found))
-    if not as_json:
+    if options.figures is not None:
+        make_folder(options.figures, "--figures")
+    for found in predict_files(run, files, images, options.figures):
+        print(json.dumps(found) if options.json else _to_text(found))
+    if not options.json:
         print(describe_temperature(run.temperature))
     return int(len(files) < len(wanted))
 
@@ -146,5 +136,7 @@ def predict_files(
                     sentence=one["sentence"],
                     title=file.name,
                 )
-                style.save(figure, figures / f"{start + i + 1:03d}_{file.stem}.png")
+                style.save(
+                    figure, figures / f"{start + i + 1:03d}_{file.stem[:60]}.png"
+                )
             yield {"file": str(file), **one, "temperature": run.temperature}

@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vit_jax.analysis import latency
+from vit_jax.analysis.tables import markdown_table
 from vit_jax.metrics import classification
 
 Row = tuple[str, str, str]
 
 
-def percent(value: float | None, digits: int = 2, unknown: str = "–") -> str:
-    """0.5 as "50.00%", and None as `unknown`."""
-    return unknown if value is None else f"{value:.{digits}%}"
+def percent(value: float | None, digits: int = 2) -> str:
+    """0.5 as "50.00%"; a dash for None."""
+    return "–" if value is None else f"{value:.{digits}%}"
 
 
 def number(value: float | None, form: str = ".4f") -> str:
@@ -192,3 +193,10 @@ def describe_classes(
         for name, one in scores["per_class"].items()
     ]
     return ("class", "images", *columns.values()), rows
+
+
+def to_text(scores: Mapping[str, Any], split: str) -> str:
+    """All of the above for a terminal."""
+    lines = [f"{name}: {value}; {meaning}" for name, value, meaning in describe(scores)]
+    table = markdown_table(*describe_classes(scores))
+    return "\n".join((f"{split} split", *lines, table))

@@ -82,9 +82,13 @@ def read_split(
 
 
 def _index(text: str, split: str, dataset: data.Dataset) -> int:
-    if not text.strip().isdecimal() or int(text) >= len(dataset):
+    try:
+        index = int(text)
+    except ValueError:  # no number, or one of more than 4,300 digits
+        index = -1
+    if not 0 <= index < len(dataset):
         raise UserError(
-            f'--indices has "{text}", but the {split} split has the images 0 to '
+            f'--indices has "{text[:99]}", but the {split} split has the images 0 to '
             f"{len(dataset) - 1}; write for example --indices=0,1,2."
         )
-    return int(text)
+    return index

@@ -11,9 +11,8 @@ import http.client
 import pathlib
 import shutil
 import urllib.error
-import urllib.parse
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from tqdm import tqdm
 
@@ -106,30 +105,12 @@ def _download(url: str, part: pathlib.Path) -> None:
         )
 
 
-def check_hosts(urls: Iterable[str]) -> None:
-    """Raises a UserError unless the hosts of all http(s) `urls` answer in time.
-
-    It is called before downloads by TFDS, which would retry for minutes.
-    """
-    parts = {urllib.parse.urlsplit(url)[:2] for url in urls}
-    for scheme, host in sorted(parts):
-        if scheme not in ("http", "https"):
-            continue
-        request = urllib.request.Request(f"{scheme}://{host}", method="HEAD")
-        try:
-            urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS).close()
-        except urllib.error.HTTPError as error:
-            error.close()  # It answers.
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or error
-            raise UserError(
-                f"{host} does not answer ({reason}); try again later, or, {OFFLINE}."
-            ) from error
-
-
 @contextlib.contextmanager
 def requests_time_out() -> Iterator[None]:
-    """Sets a time-out for downloads by `requests` that have none, such as TFDS's."""
+    """Sets a time-out for downloads by `requests` that have none, such as TFDS's.
+
+    A host that is not reached is asked once more: TFDS would ask for minutes.
+    """
     import requests
 
     adapter = requests.adapters.HTTPAdapter
@@ -137,6 +118,7 @@ def requests_time_out() -> Iterator[None]:
 
     def send_with_time_out(self, request, **options):
         options["timeout"] = options.get("timeout") or TIMEOUT_SECONDS
+        self.max_retries = self.max_retries.new(connect=1, read=1)
         return send(self, request, **options)
 
     adapter.send = send_with_time_out

@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from vit_jax.data.cifar_layouts import OFFICIAL
 from vit_jax.data.dataset import Dataset, with_test
-from vit_jax.data.download import OFFLINE, check_hosts, requests_time_out
+from vit_jax.data.download import OFFLINE, requests_time_out
 from vit_jax.data.from_cifar_files import find_archive, read_records
 from vit_jax.data.image_files import decode_image
 from vit_jax.errors import UserError, did_you_mean, show
@@ -75,13 +75,12 @@ def load(
 
 def _find_prepared(name: str, data_dir: str) -> Any:
     """The builder of a dataset that lies prepared on disk, or None."""
-    import tensorflow_datasets as tfds
     from tensorflow_datasets.core import read_only_builder
 
     try:
         # Unlike tfds.builder, this runs no code of the dataset, which needs TensorFlow.
         return read_only_builder.builder_from_files(name, data_dir=data_dir or None)
-    except tfds.core.DatasetNotFoundError:
+    except ValueError:  # not found, or a name of another form: `prepare` says which
         return None
 
 
@@ -111,13 +110,18 @@ def prepare(name: str, data_dir: str, *, archive: str, download: bool) -> Any:
             f"the download, or, {OFFLINE}."
         )
     _hide_accelerators(name)
-    builder = tfds.builder(name, data_dir=data_dir or None)
+    try:
+        builder = tfds.builder(name, data_dir=data_dir or None)
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:
+        raise UserError(
+            f"TFDS has no dataset {show(name)} ({' '.join(str(error).split())}); see "
+            "https://www.tensorflow.org/datasets/catalog for its configs and versions."
+        ) from error
     if dataset in OFFICIAL:
         # `find_archive` downloads with a time-out, resumes, and checks a hash.
         local = user_path(archive) if archive else None
         _prepare_cifar(builder, local or find_archive(dataset, download))
     else:
-        check_hosts(builder.url_infos or ())
         _download_and_prepare(builder)
     return builder
 

@@ -1,11 +1,11 @@
 """The data that the settings name: read from their source and divided into splits."""
 
-import pathlib
 from typing import Any
 
 from vit_jax.data import from_cifar_files, from_digits, from_folder, from_tfds
 from vit_jax.data.dataset import Dataset, hold_out, with_test
 from vit_jax.errors import UserError, require_known, show
+from vit_jax.files import user_path
 
 # For each config.data.source, a function from the "data" group of the settings to the
 # splits that the data themselves have.
@@ -46,7 +46,7 @@ def dataset_name(config_data: Any) -> str:
     if config_data.name:
         return config_data.name
     if config_data.source == "folder":
-        return pathlib.Path(config_data.dir).expanduser().absolute().name
+        return user_path(config_data.dir).absolute().name
     is_cifar = config_data.source in ("tfds", "cifar_files")
     return "cifar10" if is_cifar else config_data.source
 

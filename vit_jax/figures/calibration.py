@@ -1,7 +1,7 @@
 """Reliability diagrams: how well confidence matches accuracy."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -9,24 +9,13 @@ from matplotlib.figure import Figure
 from vit_jax.figures import style
 
 
-@runtime_checkable
-class ReliabilityBins(Protocol):
-    """Examples by confidence, as `vit_jax.metrics.calibration` groups them."""
-
-    edges: np.ndarray
-    counts: np.ndarray
-    confidence: np.ndarray
-    accuracy: np.ndarray
-    calibration_error: float
-
-
 def reliability_diagrams(
-    bins: Mapping[str, ReliabilityBins],
+    bins: Mapping[str, Any],
     *,
     details: Sequence[str] = (),
     title: str = "Reliability",
 ) -> Figure:
-    """A column for each name, such as before and after temperature scaling.
+    """A column for each `metrics.calibration.ReliabilityBins`, by its name.
 
     Top: accuracy of each bin of confidence; a calibrated model is on the diagonal.
     Middle: the gap, accuracy - confidence; below 0 the model is too confident. Bottom:
@@ -60,7 +49,7 @@ def reliability_diagrams(
     return figure
 
 
-def _draw_column(column: np.ndarray, title: str, group: ReliabilityBins) -> None:
+def _draw_column(column: np.ndarray, title: str, group: Any) -> None:
     left, width = 100 * group.edges[:-1], 100 * np.diff(group.edges)
     shape = {"width": width, "align": "edge", "edgecolor": "white", "linewidth": 0.8}
     top, middle, bottom = column

@@ -1,36 +1,10 @@
 """Statistics of a dataset."""
 
-from collections.abc import Mapping, Sequence
-
 import numpy as np
 from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
 from vit_jax.figures import style
-
-
-def class_counts(
-    counts: Mapping[str, Int[np.ndarray, " k"]],
-    class_names: Sequence[str],
-) -> Figure:
-    """Bars of the number of images of each class, for each split by name."""
-    width = float(np.clip(2 + 0.7 * len(class_names), 5, 14))
-    figure = style.new_figure(width, 4.0, "Images of each class")
-    axes = figure.add_subplot()
-    style.label_axes(axes, y="images")
-    axes.grid(False, axis="x")
-    bar = 0.8 / len(counts)
-    for index, (split, numbers) in enumerate(counts.items()):
-        axes.bar(
-            np.arange(len(class_names)) + (index + 0.5) * bar - 0.4,
-            numbers,
-            bar,
-            color=style.PALETTE[index],
-            label=f"{split} ({numbers.sum():,})",
-        )
-    style.label_classes(axes.xaxis, class_names, rotation=45)
-    style.legend_above(axes, 4)
-    return figure
 
 
 def channel_histograms(

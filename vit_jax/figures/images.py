@@ -90,21 +90,14 @@ def image_and_patches(image: UInt8[np.ndarray, "h w c"], patch_size: int) -> Fig
 
     Pixels beyond the last whole patch are not shown among the patches.
     """
-    rows, columns = (side // patch_size for side in image.shape[:2])
-    figure = style.new_figure(7.4, 4.2)
-    whole, cut = figure.subfigures(1, 2)
-    style.show_image(whole.add_subplot(), image, "image", fontsize=11)
-    cut.suptitle(
-        f"{rows} × {columns} = {rows * columns} patches of {patch_size} × {patch_size} "
-        "pixels",
-        fontsize=11,
-    )
-    grid = cut.subplots(rows, columns, squeeze=False)
-    for (row, column), axes in np.ndenumerate(grid):
-        top, left = row * patch_size, column * patch_size
-        style.show_image(axes, image[top : top + patch_size, left : left + patch_size])
+    (sheet,), title = _in_patches(image[None], patch_size)
+    shown = ((image, "image"), (sheet, "patches"))
+
+    def draw(axes: Axes, index: int) -> None:
+        style.show_image(axes, *shown[index], fontsize=11)
         axes.spines[:].set_visible(False)
-    return figure
+
+    return _grid(2, 2, draw, title, cell=(3.6, 3.7))
 
 
 def class_patches(
@@ -116,25 +109,27 @@ def class_patches(
 
     Pixels beyond the last whole patch are not shown.
     """
-    rows, across = (side // patch_size for side in images.shape[1:3])
-    sheets = images[:, : rows * patch_size, : across * patch_size]
-    for axis in (1, 2):
-        # White lines of one pixel lie between the patches.
-        cuts = np.arange(patch_size, sheets.shape[axis], patch_size)
-        sheets = np.insert(sheets, cuts, 255, axis=axis)
+    sheets, title = _in_patches(images, patch_size)
 
     def draw(axes: Axes, index: int) -> None:
         style.show_image(axes, sheets[index], class_names[index], fontsize=11)
         axes.spines[:].set_visible(False)
 
-    return _grid(
-        len(images),
-        5,
-        draw,
-        f"One image of each class as {rows} × {across} = {rows * across} patches of "
-        f"{patch_size} × {patch_size} pixels",
-        cell=(2.0, 2.15),
-    )
+    title = f"One image of each class as {title}"
+    return _grid(len(images), 5, draw, title, cell=(2.0, 2.15))
+
+
+def _in_patches(
+    images: UInt8[np.ndarray, "k h w c"], patch_size: int
+) -> tuple[UInt8[np.ndarray, "k rows columns c"], str]:
+    """The images with white lines of one pixel between their patches, and a title."""
+    rows, across = (side // patch_size for side in images.shape[1:3])
+    sheets = images[:, : rows * patch_size, : across * patch_size]
+    for axis in (1, 2):
+        cuts = np.arange(patch_size, sheets.shape[axis], patch_size)
+        sheets = np.insert(sheets, cuts, 255, axis=axis)
+    size = f"{patch_size} × {patch_size}"
+    return sheets, f"{rows} × {across} = {rows * across} patches of {size} pixels"
 
 
 def augmentations(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -17,7 +17,7 @@ BANDS = (
     (-np.inf, style.RED, "xx", "below 80%"),
 )
 # Hatches of bars side by side, so that they differ without colour, too.
-HATCHES = ("", "///", "...")
+HATCHES = ("", "///", "...", "xxx")
 
 
 def accuracy_bars(
@@ -68,24 +68,26 @@ def accuracy_bars(
 
 
 def grouped_bars(
-    groups: Mapping[str, Float[np.ndarray, " k"]],
+    groups: Mapping[str, Shaped[np.ndarray, " k"]],
     class_names: Sequence[str],
     *,
     title: str,
     unit: str = "accuracy (%)",
     intervals: Sequence[Float[np.ndarray, "k 2"]] | None = None,
 ) -> Figure:
-    """Up to three bars for each class, such as the accuracy on two splits.
+    """Up to four bars for each class, such as the accuracy on two splits.
 
-    `intervals` are the ends of each group's 95% intervals, drawn as error bars.
+    Numbers are shown in the `unit`, fractions in per cent. `intervals` are the ends of
+    each group's 95% intervals, drawn as error bars.
     """
     figure, axes = _bar_axes(class_names, title, unit)
+    factor = 100 if unit.endswith("(%)") else 1
     width = 0.8 / len(groups)
     for index, (name, values) in enumerate(groups.items()):
         places = np.arange(len(class_names)) + (index + 0.5) * width - 0.4
         bars = axes.bar(
             places,
-            100 * values,
+            factor * values,
             width,
             color=style.PALETTE[index],
             hatch=HATCHES[index] if len(class_names) <= 20 else None,
@@ -97,9 +99,9 @@ def grouped_bars(
             axes.errorbar(
                 places, 100 * values, ends, fmt="none", color="0.2", linewidth=1
             )
-        elif len(class_names) <= 10 and len(groups) == 2:
+        elif factor > 1 and len(class_names) <= 10 and len(groups) == 2:
             axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
-    style.legend_above(axes, 3)
+    style.legend_above(axes, 4)
     return figure
 
 
@@ -111,6 +113,7 @@ def _bar_axes(class_names: Sequence[str], title: str, unit: str) -> tuple[Figure
     axes.grid(False, axis="x")
     style.label_classes(axes.xaxis, class_names, rotation=45)
     axes.set_xlim(-0.6, len(class_names) - 0.4)
-    axes.set_ylim(0, 105)
-    axes.set_yticks(range(0, 101, 20))
+    if unit.endswith("(%)"):
+        axes.set_ylim(0, 105)
+        axes.set_yticks(range(0, 101, 20))
     return figure, axes

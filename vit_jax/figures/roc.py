@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -12,21 +12,12 @@ from vit_jax.figures import style
 MAX_CURVES_IN_LEGEND = 12
 
 
-@runtime_checkable
-class RocCurve(Protocol):
-    """A curve and its area, 0 to 1, as `vit_jax.metrics.roc` makes them."""
-
-    false_positive_rate: np.ndarray
-    true_positive_rate: np.ndarray
-    auc: float
-
-
 def roc_curves(
-    curves: Sequence[RocCurve],
+    curves: Sequence[Any],
     class_names: Sequence[str],
     macro_auc: float,
 ) -> Figure:
-    """One curve for each class, its area in the legend; random guessing is diagonal.
+    """One `metrics.roc.RocCurve` for each class; random guessing is diagonal.
 
     The right panel shows the same on a logarithmic axis, since the curves of a good
     model differ where there are few false positives. A class whose area is NaN is named

@@ -11,5 +11,5 @@ distances.py, duplicates.py    classes in a feature space; images that splits sh
 Most functions take logits [n, k] and labels [n]. Fractions are 0 to 1, and a number
 that is not defined is NaN, or None in what goes into JSON.
 
-Imports `vit_jax.errors` only.
+Imports `vit_jax.errors` and `files` only.
 """

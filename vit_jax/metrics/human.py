@@ -13,6 +13,7 @@ from jaxtyping import Float, Float64, Int, Int64
 from scipy.special import entr, log_softmax, softmax
 
 from vit_jax.errors import UserError
+from vit_jax.files import user_path
 from vit_jax.metrics import confusions
 from vit_jax.metrics.classification import defined
 
@@ -25,9 +26,9 @@ def load_counts(path: str | pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
         or an image that nobody classified.
     """
     try:
-        with open(path, "rb") as file:
+        with user_path(path).open("rb") as file:
             counts = np.lib.format.read_array(file, allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, MemoryError) as error:
         raise UserError(
             f"{path} cannot be read as people's counts ({error}); give the .npy file "
             "of CIFAR-10H."

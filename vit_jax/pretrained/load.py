@@ -215,6 +215,8 @@ def _fit_head(
             reason = "the model has no distillation token"
             report.dropped[renamed.sources.pop(name)] = reason
     names = [x for x in shapes if x.split("/")[0] in ("head", "distillation_head")]
+    if head == "keep" and "head/bias" not in shapes:
+        return  # A model of the user's own: `match_parameters` compares all names.
     if head == "keep":
         num_classes = renamed.tensors.get("head/bias", np.empty(0)).size
         between = [name for name in report.dropped if "pre_logits" in name]

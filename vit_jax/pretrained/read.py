@@ -14,6 +14,7 @@ import numpy as np
 from flax import traverse_util
 
 from vit_jax.errors import UserError
+from vit_jax.files import user_path
 from vit_jax.pretrained.pth_format import read_pth
 from vit_jax.pretrained.safetensors_format import read_safetensors
 from vit_jax.pretrained.zip_file import open_zip
@@ -67,7 +68,7 @@ def read_weights(path: str | os.PathLike) -> Weights:
     Raises:
       UserError: the file is missing, foreign, damaged or malicious.
     """
-    path = pathlib.Path(path)
+    path = user_path(path)
     try:
         if path.is_dir():
             return _read_hugging_face(path)

@@ -18,7 +18,7 @@ import os
 import pathlib
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import jax
@@ -64,7 +64,7 @@ class Checkpoints:
         self._manager = make_manager(
             self._directory,
             self._handler,
-            steps_to_keep=self._steps_to_keep,
+            policy=self,
             read_only=read_only,
         )
         self._ranks: dict[int, tuple[float, float]] = {}
@@ -117,9 +117,11 @@ class Checkpoints:
         ranked = [step for step in self.steps() if self._ranks.get(step) not in never]
         return max(ranked, key=self._ranks.__getitem__, default=None)
 
-    def _steps_to_keep(self) -> set[int | None]:
+    def should_preserve(self, infos: Sequence[Any], *, context: Any) -> list[bool]:
+        """Orbax deletes all other checkpoints after a save."""
         # Two of the newest: one to fall back to if the best is also the newest.
-        return {*self.steps()[-2:], self.best_step}
+        kept = {*self.steps()[-2:], self.best_step}
+        return [info.step in kept for info in infos]
 
     def save(
         self,

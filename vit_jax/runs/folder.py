@@ -112,9 +112,13 @@ class RunFolder:
             )
 
     def changes(self, config: ConfigDict, dataset: dict[str, Any]) -> list[str]:
-        """What a start would change of the run: "key: old -> new"; see `require_same`.
+        """What a start would change of the run: "key: old -> new".
 
         Settings in `FREE_SETTINGS` are left out. A folder without a run has none.
+
+        Args:
+          config: complete, as the new start resolved it.
+          dataset: the content that dataset.json would get.
         """
         if not self.has("config"):
             return []
@@ -128,23 +132,6 @@ class RunFolder:
             for key in sorted(old.keys() | new.keys())
             if old.get(key) != new.get(key) and key not in FREE_SETTINGS
         ]
-
-    def require_same(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
-        """Refuses to continue a run with other settings or data; writes nothing.
-
-        Args:
-          config: complete, as the new start resolved it.
-          dataset: the content that dataset.json would get.
-
-        Raises:
-          UserError: names each key that differs, with both values.
-        """
-        changes = self.changes(config, dataset)
-        if changes:
-            raise UserError(
-                f"{self.path} holds a run with other settings ({'; '.join(changes)}); "
-                "give another --workdir, the same settings, or --resume_with_changes."
-            )
 
     def require_same_start(
         self, config: ConfigDict, dataset: dict[str, Any], resume_with_changes: bool

@@ -3,7 +3,7 @@
 import logging
 import os
 import pathlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -27,14 +27,14 @@ def make_manager(
     directory: pathlib.Path,
     handler: HashedStateHandler,
     *,
-    steps_to_keep: Callable[[], Collection[int | None]],
+    policy: Any,
     read_only: bool,
 ) -> ocp.CheckpointManager:
     """A manager of checkpoints of one item, "state".
 
     Args:
       directory: an absolute path; it is created unless `read_only`.
-      steps_to_keep: called after each save; all other checkpoints are deleted.
+      policy: an `ocp.checkpoint_managers.PreservationPolicy`.
     """
     logging.getLogger("absl").addFilter(_not_from_orbax)
     registry = ocp.handlers.DefaultCheckpointHandlerRegistry()
@@ -44,7 +44,7 @@ def make_manager(
         options=ocp.CheckpointManagerOptions(
             create=not read_only,
             lightweight_initialize=True,  # so that it opens with damaged files
-            preservation_policy=_Preserved(steps_to_keep),
+            preservation_policy=policy,
             # A deletion in place that is interrupted would leave half a checkpoint.
             todelete_subdir=None if read_only else f"deleted{TEMPORARY}",
             read_only=read_only,
@@ -74,17 +74,6 @@ def restore_arrays(folder: pathlib.Path, targets: Mapping[str, Any]) -> dict[str
     )
     with jax.transfer_guard("allow"):
         return ocp.PyTreeCheckpointHandler().restore(folder, args=args)
-
-
-class _Preserved:
-    """Orbax's form of `steps_to_keep`."""
-
-    def __init__(self, steps_to_keep: Callable[[], Collection[int | None]]):
-        self._steps_to_keep = steps_to_keep
-
-    def should_preserve(self, infos: Sequence[Any], *, context: Any) -> list[bool]:
-        kept = self._steps_to_keep()
-        return [info.step in kept for info in infos]
 
 
 def _not_from_orbax(record: logging.LogRecord) -> bool:

@@ -62,10 +62,10 @@ def _parse(line: bytes) -> dict[str, Any]:
     """The record of a line; raises ValueError if it is none."""
     record = parse_json(line)
     known = ("step", "epoch", "seconds")
-    scores = ("loss", "accuracy")
+    others = record.keys() - {"split"}
     if not (
         all(isinstance(record.get(key), int | float) for key in known)
-        and all(isinstance(record.get(key), int | float | None) for key in scores)
+        and all(isinstance(record[key], int | float | None) for key in others)
         and isinstance(record.get("split"), str)
     ):
         raise ValueError("it is no record of a training")

@@ -14,7 +14,7 @@ from typing import Any
 from vit_jax import augment, data, models
 from vit_jax.config.files import run_file
 from vit_jax.errors import UserError
-from vit_jax.files import cache_folder
+from vit_jax.files import cache_folder, user_path
 
 # Name in the user's file -> the table of the package that it joins.
 _TABLES: dict[str, dict[str, Any]] = {
@@ -72,7 +72,7 @@ def _remember(digest: str) -> None:
 
 
 def _find(path: str) -> pathlib.Path:
-    file = pathlib.Path(path).expanduser().absolute()
+    file = user_path(path).absolute()
     if not file.is_file():
         raise UserError(
             f"config.code is {path}, but there is no such file; give the path of the "

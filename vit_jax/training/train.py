@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import data, models
 from vit_jax.config import check_config, make_config
+from vit_jax.errors import UserError
 from vit_jax.parallel import processes
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
@@ -97,10 +98,13 @@ def _train_and_evaluate(
 ) -> dict[str, Any]:
     """`train_and_evaluate` in a locked folder; `dataset` describes the splits."""
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
-    if not resume_with_changes:
-        folder.require_same(experiment.config, dataset)
-    elif changes := folder.changes(experiment.config, dataset):
-        say(f"resuming with other settings: {'; '.join(changes)}")
+    if changes := "; ".join(folder.changes(experiment.config, dataset)):
+        if not resume_with_changes:
+            raise UserError(
+                f"{folder.path} holds a run with other settings ({changes}); give "
+                "another --workdir, the same settings, or --resume_with_changes."
+            )
+        say(f"resuming with other settings: {changes}")
     # Several processes on one host would write the same file.
     profiler = None
     if profile and processes.is_primary():
