@@ -6,7 +6,7 @@ import struct
 
 import ml_dtypes
 import numpy as np
-import pytest
+from safetensors.numpy import save_file
 
 from tests.pretrained.damaged_files import TENSORS, entry
 from vit_jax.pretrained import read_weights
@@ -24,8 +24,7 @@ def test_safetensors_are_read_bfloat16_too(tmp_path):
 
 
 def test_the_library_writes_what_we_read(tmp_path):
-    library = pytest.importorskip("safetensors.numpy")
-    library.save_file(TENSORS, tmp_path / "file")
+    save_file(TENSORS, tmp_path / "file")
     for name, array in read_weights(tmp_path / "file").tensors.items():
         np.testing.assert_array_equal(array, TENSORS[name])
 

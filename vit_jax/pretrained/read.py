@@ -62,8 +62,8 @@ def read_weights(path: str | os.PathLike) -> Weights:
     """Reads .safetensors, .pth, .npz, or a folder that Hugging Face's ViT was saved in.
 
     The format is recognised from the content. No code from the file is run, and no
-    library of its authors is needed. A folder has `config.json`, and
-    `model.safetensors` or `pytorch_model.bin`.
+    PyTorch is needed. A folder has `config.json`, and `model.safetensors` or
+    `pytorch_model.bin`.
 
     Raises:
       UserError: the file is missing, foreign, damaged or malicious.

@@ -1,14 +1,12 @@
 """Reads and writes safetensors: a JSON header, then the tensors' bytes.
 
-The library `safetensors` is not used: its NumPy interface cannot read bfloat16 and
-writes arrays that are not contiguous wrongly.
+The library `safetensors` parses a file. Its NumPy interface cannot read bfloat16, so
+the arrays are made here.
 """
 
 import json
-import math
 import os
 import pathlib
-import struct
 from collections.abc import Mapping
 
 import ml_dtypes
@@ -16,6 +14,8 @@ import numpy as np
 
 from vit_jax.errors import UserError
 from vit_jax.files import write_file
+
+# The library is imported inside the functions: a training from scratch does without.
 
 _DTYPES = {
     "F64": np.float64,
@@ -36,37 +36,30 @@ def read_safetensors(
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """The tensors by name, and the file's own metadata.
 
-    The tensors must lie side by side and fill the file, as the format demands; this is
-    checked before any of them is read.
-
     Raises:
       UserError: the header does not fit the file, or it names an unknown dtype.
     """
-    size = os.path.getsize(path)
-    with open(path, "rb") as file:
-        (header_size,) = struct.unpack("<Q", file.read(8))
-        if header_size > size - 8:
-            raise _damaged(
-                path, f"declares a header of {header_size:,} bytes, which it lacks"
+    import safetensors
+
+    content = path.read_bytes()
+    try:
+        entries = safetensors.deserialize(content)
+    except safetensors.SafetensorError as error:
+        raise UserError(
+            f"The weights file {path} is truncated or damaged ({error}); fetch it "
+            "again."
+        ) from error
+    tensors = {}
+    for name, entry in entries:
+        if entry["dtype"] not in _DTYPES:
+            raise UserError(
+                f"The weights file {path} stores {name} as {entry['dtype']}, which is "
+                f"not one of {', '.join(_DTYPES)}; convert it to F32."
             )
-        header = json.loads(file.read(header_size))
-        metadata = header.pop("__metadata__", {})
-        entries = sorted(header.items(), key=lambda item: item[1]["data_offsets"])
-        end = 0
-        for name, entry in entries:
-            end = _checked_end(path, name, entry, start=end)
-        if end != size - 8 - header_size:
-            raise _damaged(
-                path,
-                f"declares {end:,} bytes of tensors but holds "
-                f"{size - 8 - header_size:,}",
-            )
-        tensors = {}
-        for name, entry in entries:
-            begin, end = entry["data_offsets"]
-            flat = np.frombuffer(file.read(end - begin), _DTYPES[entry["dtype"]])
-            tensors[name] = flat.reshape(entry["shape"])
-    return tensors, metadata
+        flat = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]])
+        tensors[name] = flat.reshape(entry["shape"])
+    header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    return tensors, json.loads(header).get("__metadata__", {})
 
 
 def write_safetensors(
@@ -79,40 +72,8 @@ def write_safetensors(
     Raises:
       UserError: the disk is full, or the folder cannot be written to.
     """
+    from safetensors.numpy import save
+
+    # The library would write arrays that are not contiguous wrongly.
     arrays = {name: np.ascontiguousarray(x, "<f4") for name, x in tensors.items()}
-    header: dict = {"__metadata__": dict(metadata)}
-    end = 0
-    for name, array in arrays.items():
-        begin, end = end, end + array.nbytes
-        header[name] = {
-            "dtype": "F32",
-            "shape": array.shape,
-            "data_offsets": [begin, end],
-        }
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    start = struct.pack("<Q", len(text)) + text
-    write_file(pathlib.Path(path), start, *(array.data for array in arrays.values()))
-
-
-def _checked_end(path: pathlib.Path, name: str, entry: dict, *, start: int) -> int:
-    """The offset behind a tensor that must begin at `start`."""
-    if entry["dtype"] not in _DTYPES:
-        raise UserError(
-            f"The weights file {path} stores {name} as {entry['dtype']}, which is not "
-            f"one of {', '.join(_DTYPES)}; convert it to F32."
-        )
-    shape = entry["shape"]
-    begin, end = entry["data_offsets"]
-    num_bytes = math.prod(shape) * np.dtype(_DTYPES[entry["dtype"]]).itemsize
-    if any(n < 0 for n in shape) or begin != start or end - begin != num_bytes:
-        raise _damaged(
-            path, f"declares {name} with shape {shape} at bytes {begin} to {end}"
-        )
-    return end
-
-
-def _damaged(path: pathlib.Path, how: str) -> UserError:
-    return UserError(
-        f"The weights file {path} {how}: it is truncated or damaged; fetch it again."
-    )
+    write_file(pathlib.Path(path), save(arrays, dict(metadata)))
