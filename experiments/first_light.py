@@ -36,7 +36,7 @@ from experiments.launching.jobs import is_finished
 from experiments.launching.options import LEFT_OVER
 from experiments.launching.pack import pack
 from vit_jax.errors import UserError, require_known
-from vit_jax.files import make_folder
+from vit_jax.files import make_folder, user_path
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.folder import RunFolder
@@ -61,8 +61,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", metavar="PART,PART", help="some parts; else all")
     parser.add_argument("--small", action="store_true", help="tiny, as a test")
     options = parser.parse_args(arguments)
-    options.out = pathlib.Path(options.out).expanduser().absolute()
-    options.data = pathlib.Path(options.data).expanduser().absolute()
+    options.out = user_path(options.out).absolute()
+    options.data = user_path(options.data).absolute()
     if not options.data.exists():
         raise UserError(
             f"There is no {options.data}; --data is the folder or the archive of the "

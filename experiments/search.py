@@ -41,6 +41,7 @@ from experiments.searching.final import (
 )
 from experiments.searching.record import read_record, write_record
 from vit_jax.errors import UserError, require_known
+from vit_jax.files import user_path
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.training.progress import say
 
@@ -76,7 +77,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--all_images", action="store_true", help="--final: train on the hold-out, too"
     )
-    parser.add_argument("--record", metavar="FILE.json", type=pathlib.Path)
+    parser.add_argument("--record", metavar="FILE.json", type=user_path)
     return parse(parser, arguments)
 
 

@@ -17,7 +17,6 @@ With --shared_order all members see the batches of the first seed, which saves t
 memory of a batch of images for each other member; each augments the images by itself.
 """
 
-import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,7 +29,7 @@ from experiments.sweeping.table import describe, write_result
 from vit_jax import data
 from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.errors import UserError
-from vit_jax.files import make_folder
+from vit_jax.files import make_folder, user_path
 from vit_jax.models import backend
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.runs.checkpoint import Checkpoints
@@ -48,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
     """Trains the grid of rates and seeds and writes table and JSON."""
     parser = make_parser("experiments.sweep", __doc__, epilog=SETTINGS_EPILOG)
     parser.add_argument("--config", required=True, metavar="CONFIG[:VARIANT]")
-    parser.add_argument("--out", required=True, metavar="FILE.json", type=pathlib.Path)
+    parser.add_argument("--out", required=True, metavar="FILE.json", type=user_path)
     parser.add_argument("--learning_rates", help="default: the config's")
     parser.add_argument("--seeds", default="0", help="such as 0,1,2")
     parser.add_argument("--num_epochs", type=float, help="shorter than the config says")

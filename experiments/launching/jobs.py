@@ -30,7 +30,7 @@ from vit_jax.config import (
     read_saved_config,
 )
 from vit_jax.errors import UserError
-from vit_jax.files import open_to_append, report_failure, write_file
+from vit_jax.files import open_to_append, report_failure, user_path, write_file
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.lock import lock
@@ -111,7 +111,7 @@ class Jobs:
     """
 
     def __init__(self, out: str | os.PathLike, *, parallel: int = 1):
-        self.out = pathlib.Path(out).expanduser().absolute()
+        self.out = user_path(out).absolute()
         self.parallel = parallel
 
     def folder(self, job: Job) -> RunFolder:

@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import pathlib
 import shlex
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 from experiments.launching.jobs import Job, Jobs
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
+from vit_jax.files import user_path
 from vit_jax.training.progress import say
 
 # Exit status when runs are left; `sysexits.h` calls it a temporary failure.
@@ -75,7 +75,7 @@ def data_settings(folder: str | None) -> dict[str, Any]:
     """Settings that read the official files in `folder`; {} for None."""
     if folder is None:
         return {}
-    place = str(pathlib.Path(folder).expanduser().absolute())
+    place = str(user_path(folder).absolute())
     return {
         "data.source": "cifar_files",
         "data.dir": place,

@@ -55,9 +55,14 @@ PROTOCOLS = ("original", "holdout")
 
 def protocol_settings(row: Row, protocol: str) -> dict[str, Any]:
     """The settings of one of `PROTOCOLS` for a row."""
+    number, selects_on = 5000, "val"
     if protocol == "original":
-        return {"data.validation": 0, "data.select_on": row.selects_on}
-    return {"data.validation": 5000, "data.select_on": "val"}
+        number, selects_on = 0, row.selects_on
+    return {
+        "data.validation": number,
+        "data.validation_fraction": 0.0,
+        "data.select_on": selects_on,
+    }
 
 
 def make_jobs(

@@ -12,7 +12,9 @@ from experiments.launching.summary import TARGET, describe_job
 from experiments.searching.arms import Study
 from vit_jax.training.progress import say
 
-ALL_IMAGES = {"data.validation": 0, "data.select_on": "nothing"}
+ALL_IMAGES = {
+    "data.validation": 0, "data.validation_fraction": 0.0, "data.select_on": "nothing"
+}  # fmt: skip
 # It only measures the speed, and a warm-up could be longer than it is.
 PROBE = {"num_epochs": 3, "time_budget": None, "schedule.warmup": "0 epochs"}
 

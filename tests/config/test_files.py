@@ -111,6 +111,8 @@ def test_settings_of_older_run_folders(fill, expected):
 def test_a_run_folders_hold_out_in_percent_is_read():
     data = read_saved_config({"data": {"validation": " 2.5 % "}}).data
     assert (data.validation, data.validation_fraction) == (0, 0.025)
+    with pytest.raises(UserError, match=r"config\.data\.validation is '5 epochs'"):
+        read_saved_config({"data": {"validation": "5 epochs"}})
 
 
 def test_a_run_folders_old_name_of_microbatches_is_read():

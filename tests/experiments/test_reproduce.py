@@ -29,6 +29,7 @@ def test_each_studys_own_protocol():
     assert chosen["vit_128x6"] == chosen["vit_256x6"] == "nothing"
     assert protocol_settings(ROWS["vit_256x6"], "holdout") == {
         "data.validation": 5000,
+        "data.validation_fraction": 0.0,
         "data.select_on": "val",
     }
 

@@ -6,6 +6,7 @@ import struct
 
 import ml_dtypes
 import numpy as np
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from tests.pretrained.damaged_files import TENSORS, entry
@@ -27,6 +28,17 @@ def test_the_library_writes_what_we_read(tmp_path):
     save_file(TENSORS, tmp_path / "file")
     for name, array in read_weights(tmp_path / "file").tensors.items():
         np.testing.assert_array_equal(array, TENSORS[name])
+
+
+def test_the_library_reads_what_we_write_and_two_files_are_equal(tmp_path):
+    metadata = {"format": "pt", "vit_jax": "{}", "more": "text"}
+    for name in ("one", "two"):
+        write_safetensors(tmp_path / name, TENSORS, metadata)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    with safe_open(tmp_path / "one", framework="numpy") as file:
+        assert file.metadata() == metadata and set(file.keys()) == set(TENSORS)
+        for name, array in TENSORS.items():
+            np.testing.assert_array_equal(file.get_tensor(name), array)
 
 
 def test_a_link_at_the_place_of_an_unfinished_file_is_not_followed(tmp_path):

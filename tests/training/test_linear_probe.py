@@ -1,16 +1,10 @@
-import dataclasses
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import linen as nn
 
-from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
-from vit_jax.training.experiment import make_experiment
-from vit_jax.training.linear_probe import fit_logistic, solve_head
+from vit_jax.training.linear_probe import fit_logistic
 from vit_jax.training.train import train_and_evaluate
 
 
@@ -55,24 +49,6 @@ def test_a_class_without_images_is_never_predicted():
     features = np.array([[0.0], [1.0], [0.1], [0.9]])
     kernel, bias, _ = fit_logistic({"train": (features, np.array([0, 2, 0, 2]))}, 4)
     assert set((features @ kernel + bias).argmax(1)) == {0, 2}
-
-
-class Plain(nn.Module):
-    """A model of a user's own that sows no features and has no layer called head."""
-
-    @nn.compact
-    def __call__(self, images, *, train):
-        return nn.Dense(10)(images.reshape(len(images), -1))
-
-
-def test_a_model_without_features_is_refused(tiny_config, splits):
-    built, model = make_experiment(tiny_config(), splits), Plain()
-    variables = model.init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)), train=False)
-    state = dataclasses.replace(
-        built.init_state(), params=variables["params"], ema=None
-    )
-    with pytest.raises(UserError, match="stores no features or has no layer called"):
-        solve_head(dataclasses.replace(built, model=model), state)
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from flax import linen as nn
 
+from vit_jax import models
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
 from vit_jax.models import backend
@@ -59,3 +61,21 @@ def test_balanced_classes_count_as_if_they_had_equally_many_images(tiny_config):
     built = make_experiment(config, {"train": train, "test": train})
     objective = built.train_step.keywords["objective"]
     assert objective.keywords["class_weights"] == pytest.approx((2 / 3, 2))
+
+
+class Plain(nn.Module):
+    """A model of a user's own that sows no features and has no layer called head."""
+
+    @nn.compact
+    def __call__(self, images, *, train=False):
+        return nn.Dense(10)(images.reshape(len(images), -1))
+
+
+def test_a_linear_probe_needs_features_and_a_head(tiny_config):
+    model, shape = Plain(), (8, 8, 1)
+    with pytest.raises(UserError, match="Plain stores no features or has no layer"):
+        resolve.check_probe(model, models.variable_shapes(model, shape), shape)
+    vit = models.make_model(
+        tiny_config().model, num_classes=10, image_shape=shape, dtype="float32"
+    )
+    resolve.check_probe(vit, models.variable_shapes(vit, shape), shape)

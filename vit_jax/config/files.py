@@ -152,7 +152,7 @@ def read_saved_config(settings: Any) -> ConfigDict:
     held_out = data.get("validation")
     if held_out == "test":
         data.update(validation=0, select_on="test")
-    elif isinstance(held_out, str):
+    elif isinstance(held_out, str) and held_out.strip().endswith("%"):
         data.update(validation=0, validation_fraction=parse_duration(held_out)[0] / 100)
     fill = augment.get("erase_fill")
     if isinstance(fill, str):

@@ -115,7 +115,8 @@ _VARIANT = {
     "attention_implementation": _choice(
         ("plain", "xla", "cudnn"),
         "plain, or jax.nn's attention by xla or cudnn, which has neither attention "
-        "dropout nor LSA; where a device cannot do cudnn, plain computes the same.",
+        "dropout nor LSA; where cudnn cannot run, for the device or for the width of "
+        "the heads, plain computes the same.",
     ),
     "activation": _choice(
         ("gelu", "gelu_tanh", "relu"),

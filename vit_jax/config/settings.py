@@ -147,7 +147,8 @@ FIELDS: dict[str, Field] = {
     ),
     "data.val_per_class": integer(
         None,
-        "Validation images of each class; replaces data.validation unless None.",
+        "Validation images of each class; replaces data.validation and "
+        "data.validation_fraction unless None.",
         1,
     ),
     "data.subset_test_per_class": integer(

@@ -218,7 +218,7 @@ def _check_selection(splits: dict[str, Dataset], config_data: Any) -> None:
     if select_on == "test" and given:
         key = next(iter(given))
         raise UserError(
-            f"config.data.select_on is test, but config.data.{key}={given[key]:g} "
+            f"config.data.select_on is test, but config.data.{key}={given[key]} "
             "holds out images, which would not be used; set "
             f"config.data.{key}={'None' if val_per_class else 0}, or "
             "config.data.select_on=val."

@@ -75,12 +75,17 @@ def load(
 
 def _find_prepared(name: str, data_dir: str) -> Any:
     """The builder of a dataset that lies prepared on disk, or None."""
-    from tensorflow_datasets.core import read_only_builder
+    import tensorflow_datasets as tfds
+    from tensorflow_datasets.core import naming, read_only_builder
 
+    try:
+        naming.parse_builder_name_kwargs(name)
+    except ValueError:  # `prepare` says that there is no such dataset.
+        return None
     try:
         # Unlike tfds.builder, this runs no code of the dataset, which needs TensorFlow.
         return read_only_builder.builder_from_files(name, data_dir=data_dir or None)
-    except ValueError:  # not found, or a name of another form: `prepare` says which
+    except tfds.core.DatasetNotFoundError:
         return None
 
 

@@ -1,12 +1,14 @@
 """Reads and writes safetensors: a JSON header, then the tensors' bytes.
 
 The library `safetensors` parses a file. Its NumPy interface cannot read bfloat16, so
-the arrays are made here.
+the arrays are made here. It writes the header's metadata in a random order, so that two
+files of the same model would differ; a file is therefore written here.
 """
 
 import json
 import os
 import pathlib
+import struct
 from collections.abc import Mapping
 
 import ml_dtypes
@@ -14,8 +16,6 @@ import numpy as np
 
 from vit_jax.errors import UserError
 from vit_jax.files import write_file
-
-# The library is imported inside the functions: a training from scratch does without.
 
 _DTYPES = {
     "F64": np.float64,
@@ -39,7 +39,7 @@ def read_safetensors(
     Raises:
       UserError: the header does not fit the file, or it names an unknown dtype.
     """
-    import safetensors
+    import safetensors  # A training from scratch does without the library.
 
     content = path.read_bytes()
     try:
@@ -49,6 +49,8 @@ def read_safetensors(
             f"The weights file {path} is truncated or damaged ({error}); fetch it "
             "again."
         ) from error
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    del content  # Each entry has a copy of its bytes.
     tensors = {}
     for name, entry in entries:
         if entry["dtype"] not in _DTYPES:
@@ -58,8 +60,7 @@ def read_safetensors(
             )
         flat = np.frombuffer(entry["data"], _DTYPES[entry["dtype"]])
         tensors[name] = flat.reshape(entry["shape"])
-    header = content[8 : 8 + int.from_bytes(content[:8], "little")]
-    return tensors, json.loads(header).get("__metadata__", {})
+    return tensors, header.get("__metadata__", {})
 
 
 def write_safetensors(
@@ -72,8 +73,17 @@ def write_safetensors(
     Raises:
       UserError: the disk is full, or the folder cannot be written to.
     """
-    from safetensors.numpy import save
-
-    # The library would write arrays that are not contiguous wrongly.
     arrays = {name: np.ascontiguousarray(x, "<f4") for name, x in tensors.items()}
-    write_file(pathlib.Path(path), save(arrays, dict(metadata)))
+    header: dict = {"__metadata__": dict(metadata)}
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        header[name] = {
+            "dtype": "F32",
+            "shape": array.shape,
+            "data_offsets": [begin, end],
+        }
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    start = struct.pack("<Q", len(text)) + text
+    write_file(pathlib.Path(path), start, *(array.data for array in arrays.values()))

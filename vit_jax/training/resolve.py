@@ -5,6 +5,8 @@ The data, the model and the machine decide what is open.
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 from jax.sharding import Mesh
@@ -14,6 +16,7 @@ from vit_jax import data, models
 from vit_jax.config import describe_fields
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
+from vit_jax.runs.run import model_features
 from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import masked, trainable
 
@@ -36,6 +39,25 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
     config["data.mean"] = mean
     config["data.std"] = std
     return config
+
+
+def check_probe(
+    model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
+) -> None:
+    """Refuses a linear probe of a model that has no features or no head.
+
+    `variables` may be shapes.
+    """
+    images = jax.ShapeDtypeStruct((1, *input_shape), jnp.float32)
+    features = jax.eval_shape(
+        lambda *inputs: model_features(model, *inputs), variables, images
+    )
+    if features is None or "head" not in variables["params"]:
+        raise UserError(
+            f"config.linear_probe is True, but the model {type(model).__name__} stores "
+            "no features or has no layer called head; add them "
+            "(docs/adding_a_model.md), or set it to False."
+        )
 
 
 def describe_settings(config: ConfigDict) -> str:
