@@ -24,8 +24,8 @@ from vit_jax.runs.lock import lock
 DIGITS = "configs/vit_digits.py"
 # Long enough to be interrupted in the middle, small enough to be finished in seconds.
 SETTINGS = {
-    "num_steps": 400, "batch_size": 16, "log_every": "5 steps", "num_devices": 1,
-    "eval_every": "200 steps", "schedule.warmup": "10 steps", "model.width": 16,
+    "num_steps": 1000, "batch_size": 16, "log_every": "5 steps", "num_devices": 1,
+    "eval_every": "500 steps", "schedule.warmup": "10 steps", "model.width": 16,
     "model.depth": 1, "model.num_heads": 2, "model.stem": "patch",
     "model.patch_size": 4,
 }  # fmt: skip
