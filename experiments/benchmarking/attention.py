@@ -147,7 +147,7 @@ def _measure_layer(
         )
         try:
             if implementation == "cudnn" and not _has_cudnn(layer, tokens):
-                raise ValueError("see backend.attention_implementation")
+                raise ValueError("this device has no such kernel for these heads")
             run = make_run(chosen, tokens)
             run()
             errors = relative_errors(chosen, tokens[:32])
