@@ -196,7 +196,7 @@ def describe_classes(
 
 
 def to_text(scores: Mapping[str, Any], split: str) -> str:
-    """All of the above for a terminal."""
+    """What `describe` and `describe_classes` give, as text for a terminal."""
     lines = [f"{name}: {value}; {meaning}" for name, value, meaning in describe(scores)]
     table = markdown_table(*describe_classes(scores))
     return "\n".join((f"{split} split", *lines, table))
