@@ -12,7 +12,7 @@ from vit_jax.models import backend
 from vit_jax.models.block_settings import BlockSettings
 from vit_jax.models.dropout import Dropout
 from vit_jax.models.initializers import attention_kernel_inits
-from vit_jax.models.norms import LayerNorm
+from vit_jax.models.norms import AffineProduct, LayerNorm
 
 
 class SelfAttention(nn.Module):
@@ -39,31 +39,40 @@ class SelfAttention(nn.Module):
         settings, width = self.settings, tokens.shape[-1]
         head_width = width // settings.num_heads
         qkv_init, out_init = self._kernel_inits(width)
+        implementation = backend.attention_implementation(
+            settings.attention_implementation, settings.dtype, head_width
+        )
+        needs_weights = self.is_mutable_collection(
+            "intermediates"
+        ) or self.has_variable("perturbations", "attention")
+        is_plain = implementation == "plain" or needs_weights
+        out_dot_general = backend.dot_general()
 
         dense = functools.partial(nn.DenseGeneral, dtype=settings.dtype)
-        qkv = dense(
-            (3, settings.num_heads, head_width),
-            use_bias=settings.qkv_bias,
-            kernel_init=qkv_init,
-            dot_general=dot_general or backend.dot_general(),
-            name="qkv",
-        )(tokens)
-        query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
+        if self._projects_apart(tokens, is_plain):
+            query, key, value, shift = self._project_apart(tokens, dot_general)
+            out_dot_general = AffineProduct(None, shift)
+        else:
+            qkv = dense(
+                (3, settings.num_heads, head_width),
+                use_bias=settings.qkv_bias,
+                kernel_init=qkv_init,
+                dot_general=dot_general or backend.dot_general(),
+                name="qkv",
+            )(tokens)
+            query, key, value = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
         if settings.qk_norm:
             norm = functools.partial(
                 LayerNorm, settings.norm_eps, settings.dtype, use_bias=False
             )
             query, key = norm(name="query_norm")(query), norm(name="key_norm")(key)
 
-        implementation = backend.attention_implementation(
-            settings.attention_implementation, query.dtype, head_width
-        )
-        needs_weights = self.is_mutable_collection(
-            "intermediates"
-        ) or self.has_variable("perturbations", "attention")
-        if implementation == "plain" or needs_weights:
+        # Made in any case: it is counted in the name, and so in the random numbers, of
+        # the dropout at the end, which every implementation has.
+        drop_weights = Dropout(settings.attention_dropout, deterministic=not train)
+        if is_plain:
             is_short = query.dtype.itemsize == 2 and not needs_weights
-            mixed = self._attend_plainly(query, key, value, train, is_short)
+            mixed = self._attend_plainly(query, key, value, drop_weights, is_short)
         else:
             # On a CPU (JAX 0.10.2) "xla" took 28 to 37% longer than "plain" at 65
             # tokens; `experiments.benchmark --attention` measures them on any device.
@@ -72,21 +81,54 @@ class SelfAttention(nn.Module):
             width,
             axis=(-2, -1),
             kernel_init=out_init,
-            dot_general=backend.dot_general(),
+            dot_general=out_dot_general,
             name="out",
         )(mixed)[:, : tokens.shape[1]]
         mixed = backend.with_stored_gradient(mixed)
         return Dropout(settings.dropout, deterministic=not train)(mixed)
 
-    def _attend_plainly(self, query, key, value, train, is_short):
+    def _projects_apart(self, tokens, is_plain):
+        """Whether `_project_apart` computes the queries, keys and values.
+
+        An odd number of tokens is padded, and with three arrays this takes more copies
+        than with one. Norms of queries and keys do not leave out a bias.
+        """
+        is_suited = tokens.shape[1] % 2 == 0 and not self.settings.qk_norm
+        is_used = backend.projects_apart() and not self.is_initializing()
+        return is_suited and is_used and not is_plain
+
+    def _project_apart(self, tokens, dot_general):
+        """Queries, keys and values by three products, which fused attention reads.
+
+        A single product has to be copied into three arrays, and the gradients of these
+        into one. The biases would cost as much again, where a kernel of its own adds
+        each of them (docs/forecast.md), but two of them are not needed for each token.
+        That of the keys adds the same number to all logits of a query, which the
+        softmax takes out. That of the values adds itself to each output, since the
+        weights of a query sum to 1.
+
+        Returns:
+          Queries, keys and values, and what to add to each output of attention.
+        """
+        params = self.get_variable("params", "qkv")
+        kernel = params["kernel"].astype(self.settings.dtype)
+        shift = params.get("bias", jnp.zeros(kernel.shape[1:]))
+        if isinstance(dot_general, AffineProduct):
+            shift += dot_general.shifted(kernel)
+            kernel = dot_general.scaled(kernel)
+        query, key, value = (
+            jnp.einsum("btw,whd->bthd", tokens, kernel[:, i]) for i in range(3)
+        )
+        return query + shift[None, None, 0].astype(query.dtype), key, value, shift[2]
+
+    def _attend_plainly(self, query, key, value, drop_weights, is_short):
         settings = self.settings
         # The heads come before the tokens here, once. Otherwise XLA (JAX 0.10) would
         # transpose for each product on a CPU, forward and backward.
         query, key, value = (x.swapaxes(1, 2) for x in (query, key, value))
         num_tokens, head_width = query.shape[2:]
-        drop = Dropout(settings.attention_dropout, deterministic=not train)
         if is_short and not settings.local_attention:
-            keep, scale = drop.mask((*query.shape[:3], num_tokens))
+            keep, scale = drop_weights.mask((*query.shape[:3], num_tokens))
             mixed = attend_in_16_bits(query, key, value, keep, scale)
             return mixed.swapaxes(1, 2)
         # Logits and softmax are float32 whatever the dtype of the products' operands.
@@ -110,7 +152,7 @@ class SelfAttention(nn.Module):
 
         if self.has_variable("perturbations", "attention"):
             weights = self.perturb("attention", weights)
-        weights = drop(weights).astype(settings.dtype)
+        weights = drop_weights(weights).astype(settings.dtype)
         mixed = jnp.einsum("bhqk,bhkd->bhqd", weights, value)
         return mixed.swapaxes(1, 2)
 

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,17 +18,53 @@ from vit_jax.models import backend
 LayerNorm = functools.partial(nn.LayerNorm, use_fast_variance=False)
 
 
+class AffineProduct:
+    """The `dot_general` of a dense layer that reads x s + b, computed from x alone.
+
+    (x s + b) W = x (s W) + b W. The gradients of s and b then follow from that of W,
+    which is small, instead of from two sums over all tokens, for which XLA would store
+    an array of float32.
+    """
+
+    def __init__(
+        self, scale: Float[Array, "*axes"] | None, shift: Float[Array, "*axes"]
+    ):
+        """Of s, None for 1, and b, over the axes of x that the kernel takes in."""
+        self.scale, self.shift = scale, shift
+
+    def __call__(self, x: Array, kernel: Array, *args: Any, **kwargs: Any) -> Array:
+        product = jax.lax.dot_general(x, self.scaled(kernel), *args, **kwargs)
+        added = self.shifted(kernel).astype(product.dtype)
+        return product + jnp.expand_dims(added, range(x.ndim - self.shift.ndim))
+
+    def scaled(
+        self, kernel: Float[Array, "*axes_and_outputs"]
+    ) -> Float[Array, "*axes_and_outputs"]:
+        """s W."""
+        if self.scale is None:
+            return kernel
+        return (_along(self.scale, kernel) * kernel).astype(kernel.dtype)
+
+    def shifted(
+        self, kernel: Float[Array, "*axes_and_outputs"]
+    ) -> Float[Array, "*outputs"]:
+        """b W."""
+        return jnp.sum(_along(self.shift, kernel) * kernel, axis=range(self.shift.ndim))
+
+
+def _along(x: Array, kernel: Array) -> Array:
+    """`x` with an axis of length 1 for each output of the kernel."""
+    return x.reshape(*x.shape, *(kernel.ndim - x.ndim) * (1,))
+
+
 def norm_before_dense(
     x: Float[Array, "... width"], epsilon: float, dtype: DTypeLike, name: str
 ) -> tuple[Float[Array, "... width"], Callable[..., Array] | None]:
     """What a dense layer should read and multiply with, so that it follows a LayerNorm.
 
     Where `backend.folds_norms` says so, the dense layer's product takes over the scale
-    s and the bias b of the norm: (n s + b) W = n (s W) + b W. The gradients of s and b
-    then follow from that of W, which is small, instead of from two sums over all
-    tokens, for which XLA would store an array of float32.
-
-    It is called in a module's compact method.
+    and the bias of the norm as an `AffineProduct`. It is called in a module's compact
+    method.
 
     Args:
       name: of the norm, at which its "scale" and "bias" are in any case.
@@ -38,19 +75,7 @@ def norm_before_dense(
     if not backend.folds_norms():
         return LayerNorm(epsilon, dtype, name=name)(x), backend.dot_general()
     normalised = LayerNorm(epsilon, dtype, use_scale=False, use_bias=False)(x)
-    scale, bias = _ScaleAndBias(name=name)(x.shape[-1])
-
-    def dot_general(tokens, kernel, *args, **kwargs):
-        scale_, bias_ = (
-            a.reshape(-1, *(kernel.ndim - 1) * (1,)) for a in (scale, bias)
-        )
-        product = jax.lax.dot_general(
-            tokens, (scale_ * kernel).astype(kernel.dtype), *args, **kwargs
-        )
-        added = jnp.sum(bias_ * kernel, axis=0).astype(product.dtype)
-        return product + jnp.expand_dims(added, tuple(range(tokens.ndim - 1)))
-
-    return normalised, dot_general
+    return normalised, AffineProduct(*_ScaleAndBias(name=name)(x.shape[-1]))
 
 
 class _ScaleAndBias(nn.Module):
