@@ -96,15 +96,14 @@ class JaxStep:
         self._root_key = jax.device_put(self.experiment.root_key, whole)
         self._lr_scale = meshes.put(np.float32(1), whole)
         start = time.perf_counter()
-        compiled = dispatch.compile_steps(
+        self._compiled: Any = dispatch.compile_steps(
             self.experiment,
             self.state,
             self._root_key,
             self.pipeline,
-            [steps_per_dispatch],
+            steps_per_dispatch,
         )
         self.compile_seconds = time.perf_counter() - start
-        self._compiled: Any = compiled[steps_per_dispatch]
         memory = self._compiled.memory_analysis()
         self.temp_bytes = memory.temp_size_in_bytes if memory is not None else 0
 
@@ -113,12 +112,13 @@ class JaxStep:
         self.state, self._next_step = self.experiment.init_state(), 0
 
     def __call__(self) -> None:
-        batches = self.pipeline.batches_at(self._next_step, self.steps_per_dispatch)
-        self._next_step += self.steps_per_dispatch
+        size = self.steps_per_dispatch
+        batches = self.pipeline.batches_at(self._next_step, size, size)
+        self._next_step += size
         self.state, self.metrics = self._compiled(
             self.state,
             self.pipeline.split,
-            meshes.put(batches, meshes.split_batches(self.experiment.mesh)),
+            self.pipeline.put(batches),
             self._root_key,
             self._lr_scale,
             self.experiment.teacher,

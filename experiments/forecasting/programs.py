@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -55,15 +54,15 @@ class Programs:
     """What a run of a config computes on the target.
 
     Attributes:
-      dispatches: how often a run calls the program of each number of train steps.
-      train: the train program of the most frequent number of steps.
+      num_dispatches: how often a run calls the train program.
+      train: the train program.
       evaluate: the evaluation of one batch.
       initialise: of the state.
       num_evaluations, num_eval_batches: in a run, and in one evaluation.
     """
 
     experiment: Experiment
-    dispatches: dict[int, int]
+    num_dispatches: int
     train: Program
     evaluate: Program
     initialise: Program
@@ -117,10 +116,12 @@ def compile_programs(experiment: Experiment) -> Programs:
     plan = experiment.plan
     num_val = len(experiment.splits.get("val", ()))
     batch_size = experiment.eval_batch_size
+    train = compile_training(experiment)
+    dispatches = dispatch.plan_dispatches(plan, 0, train.num_steps)
     return Programs(
         experiment=experiment,
-        dispatches=_dispatches(experiment, _pipeline(experiment)),
-        train=compile_training(experiment),
+        num_dispatches=len(list(dispatches)),
+        train=train,
         evaluate=_compile_evaluation(experiment, batch_size),
         initialise=_compile_initialisation(experiment),
         num_evaluations=-(-plan.total_steps // plan.eval_every) if num_val else 0,
@@ -129,18 +130,17 @@ def compile_programs(experiment: Experiment) -> Programs:
 
 
 def compile_training(experiment: Experiment) -> Program:
-    """The train program of the number of steps that a run needs most often."""
+    """The train program of a run."""
     pipeline = _pipeline(experiment)
-    dispatches = _dispatches(experiment, pipeline)
-    num_steps = max(dispatches, key=lambda size: size * dispatches[size])
+    with computing_for(experiment.mesh.devices.item()):
+        most = dispatch.most_steps(experiment.config, experiment.plan, pipeline)
+    size = dispatch.program_size(experiment.plan, most)
     state = _describe(experiment, jax.eval_shape(experiment.init_state))
     root_key = _describe(experiment, experiment.root_key)
     return _timed(
         experiment,
-        lambda: dispatch.compile_steps(
-            experiment, state, root_key, pipeline, [num_steps]
-        )[num_steps],
-        num_steps,
+        lambda: dispatch.compile_steps(experiment, state, root_key, pipeline, size),
+        size,
     )
 
 
@@ -183,13 +183,6 @@ def _pipeline(experiment: Experiment) -> InputPipeline:
     train, config = experiment.splits["train"], experiment.config
     put = functools.partial(_describe, experiment)
     return InputPipeline(train, config, experiment.mesh, put=lambda x, _: put(x))
-
-
-def _dispatches(experiment: Experiment, pipeline: InputPipeline) -> dict[int, int]:
-    plan = experiment.plan
-    with computing_for(experiment.mesh.devices.item()):
-        most = dispatch.steps_per_dispatch(experiment.config, plan, pipeline)
-    return dict(Counter(size for _, size in dispatch.plan_dispatches(plan, 0, most)))
 
 
 def _describe(experiment: Experiment, tree: Any) -> Any:

@@ -38,7 +38,7 @@ def describe(programs: Programs, target: Target) -> dict[str, Any]:
         },
         "peak_gigabytes": peak,
         "fits": peak * 1e9 < target.memory_bytes,
-        "dispatches": {str(k): v for k, v in sorted(programs.dispatches.items())},
+        "dispatches": programs.num_dispatches,
         "train": train,
         "evaluate": evaluate,
         "initialise": initialise,
@@ -67,7 +67,7 @@ def _describe_program(program: Program, target: Target) -> dict[str, Any]:
 
 def as_markdown(result: dict[str, Any]) -> str:
     """The forecast as text; its numbers are no measurement."""
-    train, runs = result["train"], result["dispatches"]
+    train = result["train"]
     lines = [
         f"# Forecast of `{result['config']}` on {result['target']}",
         "",
@@ -101,9 +101,7 @@ def as_markdown(result: dict[str, Any]) -> str:
         f"The peak of {result['peak_gigabytes']:.2f} GB "
         f"{'fits' if result['fits'] else 'DOES NOT FIT'} into the GPU's memory. "
         f"Compilation was timed on this machine, for {train['num_steps']} steps a "
-        "dispatch. A run compiles one train program for each number of steps: "
-        + ", ".join(f"{size} ({count} times)" for size, count in runs.items())
-        + ".",
+        f"dispatch, of which a run has {result['dispatches']:,}.",
         "",
         "Products of factors with more than 16 bits, for each train step: "
         + (_wide(train["wide_products"]) or "none")

@@ -169,7 +169,8 @@ def test_a_forecast_of_a_small_config(tmp_path):
     assert kinds["convolution"]["kernels"] == 2  # the embedding of patches
     assert result["train"]["host_callbacks"] == 0
     assert result["fits"] and result["peak_gigabytes"] < 1
-    assert result["steps"] == sum(int(k) * v for k, v in result["dispatches"].items())
+    size, dispatches = result["train"]["num_steps"], result["dispatches"]
+    assert size * (dispatches - 1) < result["steps"] <= size * dispatches
     # Training has more to do than an evaluation.
     assert result["evaluate"]["ms"]["expected"] < step["expected"]
 

@@ -44,9 +44,13 @@ def test_a_pipeline_gives_the_same_images_from_the_device_and_from_a_file(
     streamed = InputPipeline(mapped, on_host, mesh)
     assert on_device.split is not None and streamed.split is None
     dispatches = [(0, 2), (2, 2), (4, 1)]
-    pairs = zip(on_device.stream(dispatches), streamed.stream(dispatches), strict=True)
-    for (size, ours), (same_size, theirs) in pairs:
-        assert size == same_size == len(ours["indices"])
+    pairs = zip(
+        on_device.stream(dispatches, 2), streamed.stream(dispatches, 2), strict=True
+    )
+    for (num_steps, ours), (same_number, theirs) in pairs:
+        assert num_steps == same_number
+        for given in (ours, theirs):
+            assert given["is_step"].tolist() == [True, num_steps == 2]
         np.testing.assert_array_equal(ours["indices"], theirs["indices"])
         np.testing.assert_array_equal(
             on_device.split[0][ours["indices"]], theirs["images"]
@@ -57,7 +61,7 @@ def test_a_pipeline_gives_the_same_images_from_the_device_and_from_a_file(
     expected = batches.train_indices(1338, config.batch_size, config.seed, 4)
     np.testing.assert_array_equal(ours["indices"][0], expected)
     for pipeline in (on_device, streamed):
-        given = jax.eval_shape(lambda x: x, next(pipeline.stream([(0, 3)]))[1])
+        given = jax.eval_shape(lambda x: x, next(pipeline.stream([(0, 2)], 3))[1])
         assert {k: (v.shape, v.dtype) for k, v in given.items()} == {
             k: (v.shape, v.dtype) for k, v in pipeline.shapes(3).items()
         }
@@ -67,5 +71,6 @@ def test_shapes_of_batches_are_known_without_reading_any(mapped, tiny_config):
     config = tiny_config(data__placement="host")
     pipeline = InputPipeline(mapped, config, meshes.make_mesh(1))
     pipeline.batches_at = None
-    # Two int32 for each of 16 images, an int32 as its label and its 64 pixels.
-    assert pipeline.num_bytes(2) == 2 * 16 * (4 + 4 + 4 + 64)
+    # Two int32 for each of 16 images, an int32 as its label and its 64 pixels; and a
+    # byte for each batch.
+    assert pipeline.num_bytes(2) == 2 * (16 * (4 + 4 + 4 + 64) + 1)

@@ -30,10 +30,10 @@ def test_a_profile_ends_with_whatever_ends_the_run(tiny_config, tmp_path, monkey
     """Also where an evaluation follows every dispatch, and after an interruption."""
     original = TrainLog.add
 
-    def add(self, step, metrics):
+    def add(self, step, num_steps, metrics):
         if step == 4:
             signal.raise_signal(signal.SIGTERM)
-        original(self, step, metrics)
+        original(self, step, num_steps, metrics)
 
     monkeypatch.setattr(TrainLog, "add", add)
     config = tiny_config(eval_every="6 steps", checkpoint_every="6 steps")

@@ -51,12 +51,12 @@ def _stopping(workdir, part):
     """`TrainLog.add`, which stops the run once at `part` fifths of its steps."""
     original, stopped = logs.TrainLog.add, []
 
-    def add(log, step, metrics):
-        num_steps = RunFolder(workdir).read("config")["num_steps"]
-        if step >= part * num_steps / 5 and not stopped:
+    def add(log, step, num_steps, metrics):
+        total_steps = RunFolder(workdir).read("config")["num_steps"]
+        if step >= part * total_steps / 5 and not stopped:
             stopped.append(step)
             signal.raise_signal(signal.SIGTERM)
-        original(log, step, metrics)
+        original(log, step, num_steps, metrics)
 
     return add
 

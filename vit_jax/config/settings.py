@@ -84,7 +84,8 @@ FIELDS: dict[str, Field] = {
     ),
     "steps_per_dispatch": integer(
         0,
-        "Optimizer steps that one compiled program does; 0: 1 on CPU, many elsewhere.",
+        "The most optimizer steps of one compiled program; 0: 1 on CPU, many "
+        "elsewhere.",
         high=10_000,
     ),
     "tensorboard": switch(False, "Metrics are also written as TensorBoard files."),

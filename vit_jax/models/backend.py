@@ -111,6 +111,15 @@ def with_stored_gradient(x: Array) -> Array:
     return storage.with_stored_gradient(x) if platform() == "cpu" else x
 
 
+def stored(tree: Any) -> Any:
+    """`tree`, whose arrays a CPU stores before anything reads them.
+
+    What reads them then does not change how they are rounded. On a GPU this would take
+    a kernel for each array, and nothing there promises the same bits in two programs.
+    """
+    return jax.lax.optimization_barrier(tree) if platform() == "cpu" else tree
+
+
 def attention_implementation(asked: str, dtype: DTypeLike, head_width: int) -> str:
     """`asked`, or "plain" in place of a "cudnn" that cannot run here.
 

@@ -1,12 +1,12 @@
 """Dispatches: how many train steps each has, and their compiled programs."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
-import itertools
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -33,107 +33,80 @@ class TrainProgram:
     """The compiled train steps of a run, and what gives them their batches.
 
     Attributes:
-      dispatches: (first step, number of steps) of each, to the end of the run.
-      compiled: for each number of steps the function of `compile_steps`.
+      size: the number of steps that the program computes.
+      dispatches: (first step, number of steps) of each call, to the end of the run.
+      compiled: the function of `compile_steps`.
       pipeline: gives each dispatch its batches.
       root_key: the run's random key, on the mesh.
       compile_seconds: by the wall clock.
     """
 
+    size: int
     dispatches: list[tuple[int, int]]
-    compiled: dict[int, Callable]
+    compiled: Callable
     pipeline: InputPipeline
     root_key: Key[Array, ""]
     compile_seconds: float
 
 
-def compile_training(
-    experiment: Experiment, state: TrainState, num_dispatches: int | None = None
-) -> TrainProgram:
-    """Plans the dispatches from `state` to the end, or only the first `num_dispatches`,
-    and compiles them; raises as `compile_steps` does."""
+def compile_training(experiment: Experiment, state: TrainState) -> TrainProgram:
+    """Plans the dispatches from `state` to the end and compiles their program; raises
+    as `compile_steps` does."""
     config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
     pipeline = InputPipeline(experiment.splits["train"], config, mesh)
-    most = steps_per_dispatch(config, plan, pipeline)
-    planned = plan_dispatches(plan, int(state.step), most)
-    dispatches = list(itertools.islice(planned, num_dispatches))
+    size = program_size(plan, most_steps(config, plan, pipeline))
     # jax.device_put would copy from one process to the others.
     copy = jax.jit(lambda key: key, out_shardings=meshes.replicated(mesh))
     root_key = copy(experiment.root_key)
-    start, sizes = time.monotonic(), {size for _, size in dispatches}
-    compiled = compile_steps(experiment, state, root_key, pipeline, sizes)
+    start = time.monotonic()
+    compiled = compile_steps(experiment, state, root_key, pipeline, size)
     seconds = time.monotonic() - start
-    return TrainProgram(dispatches, compiled, pipeline, root_key, seconds)
+    dispatches = list(plan_dispatches(plan, int(state.step), size))
+    return TrainProgram(size, dispatches, compiled, pipeline, root_key, seconds)
+
+
+def program_size(plan: Plan, most: int) -> int:
+    """The number of steps, at most `most`, that the program of a stage computes.
+
+    Every evaluation, every checkpoint and the end fall between two dispatches. One
+    program does all dispatches, because it takes up to a minute to compile. A dispatch
+    that needs fewer steps computes the others in vain, so the number is the one with
+    the least to compute; each dispatch counts as another step, for its launch.
+    """
+    lengths, done = collections.Counter(), 0
+    while done < plan.total_steps:
+        lengths[length := _until_stop(plan, done)] += 1
+        done += length
+
+    def num_computed(size: int) -> int:
+        calls = sum(-(-length // size) * times for length, times in lengths.items())
+        return calls * (size + 1)
+
+    return min(range(most, 0, -1), key=num_computed)
 
 
 def plan_dispatches(
-    plan: Plan, first_step: int, max_steps: int
+    plan: Plan, first_step: int, size: int
 ) -> Iterator[tuple[int, int]]:
-    """(first step, number of steps) of each dispatch from `first_step` to the end.
-
-    Every evaluation, every checkpoint and the end fall between two dispatches. Each
-    number of steps is a program that has to be compiled. Therefore most dispatches have
-    the number, above half of `max_steps`, with which the stage needs the fewest
-    programs.
-    """
-    size, halves = _best_size(plan, max_steps)
+    """(first step, number of steps) of each dispatch from `first_step` to the end."""
     step = first_step
     while step < plan.last_step:
-        phase, length = _until_stop(plan, step - plan.first_step)
-        for count in _cut(phase, length, size, halves):
-            yield step, count
-            step += count
+        count = min(size, _until_stop(plan, step - plan.first_step))
+        yield step, count
+        step += count
 
 
-def _until_stop(plan: Plan, done: int) -> tuple[int, int]:
-    """(steps since the last evaluation, steps to the next stop) after `done` steps.
-
-    A stop is an evaluation, a checkpoint or the end.
-    """
-    length = min(
+def _until_stop(plan: Plan, done: int) -> int:
+    """Steps to the next evaluation, checkpoint or end after `done` of a stage."""
+    return min(
         plan.total_steps - done,
         plan.checkpoint_every - done % plan.checkpoint_every,
         plan.eval_every - done % plan.eval_every,
     )
-    return done % plan.eval_every, length
 
 
-def _best_size(plan: Plan, max_steps: int) -> tuple[int, bool]:
-    """(size, halves) for `_cut` with which a stage needs the fewest programs."""
-    segments, done = set(), 0  # A long stage repeats the same few.
-    while done < plan.total_steps:
-        segments.add(segment := _until_stop(plan, done))
-        done += segment[1]
-
-    def num_programs(choice: tuple[int, bool]) -> int:
-        return len({count for segment in segments for count in _cut(*segment, *choice)})
-
-    sizes = range(max_steps, max_steps // 2, -1)
-    return min(itertools.product(sizes, (False, True)), key=num_programs)
-
-
-def _cut(phase: int, length: int, size: int, halves: bool) -> Iterator[int]:
-    """Divides the steps to the next stop into dispatches; yields the steps of each.
-
-    A dispatch has `size` steps, or fewer where the next multiple of `size` or the stop
-    comes before.
-
-    Args:
-      phase: steps since the last evaluation, from which the multiples are counted.
-      length: steps to the stop.
-      halves: whether a shorter dispatch is divided into powers of two, so that
-        dispatches of many lengths need few programs.
-    """
-    while length:
-        count = min(length, size - phase % size)
-        if halves and count < size:
-            count = 1 << (count.bit_length() - 1)
-        yield count
-        phase, length = phase + count, length - count
-
-
-def steps_per_dispatch(config: ConfigDict, plan: Plan, pipeline: InputPipeline) -> int:
-    """The setting, or the largest number that this machine should use.
+def most_steps(config: ConfigDict, plan: Plan, pipeline: InputPipeline) -> int:
+    """The most steps of a dispatch: the setting, or what this machine should use.
 
     Without the setting it is at most `backend.max_steps_per_dispatch`, the length of a
     logging interval and, where the host copies the images, what memory allows.
@@ -151,11 +124,11 @@ def compile_steps(
     state: TrainState,
     root_key: Key[Array, ""],
     pipeline: InputPipeline,
-    sizes: Iterable[int],
-) -> dict[int, Callable]:
-    """`steps.train_steps`, compiled for each number of steps in `sizes`.
+    size: int,
+) -> Callable:
+    """`steps.train_steps`, compiled for `size` steps.
 
-    The functions take (state, pipeline.split, batches, root_key, lr_scale,
+    The function takes (state, pipeline.split, batches, root_key, lr_scale,
     experiment.teacher). The memory of the old state is reused for the new one.
 
     Raises:
@@ -169,14 +142,10 @@ def compile_steps(
         donate_argnums=0,
     )
     lr_scale = jax.ShapeDtypeStruct((), jnp.float32, sharding=whole)
-    compiled = {}
+    inputs = (pipeline.split, pipeline.shapes(size), root_key, lr_scale)
     with host_memory.compiling():
-        for size in sizes:
-            batches = pipeline.shapes(size)
-            compiled[size] = jitted.lower(
-                state, pipeline.split, batches, root_key, lr_scale, experiment.teacher
-            ).compile()
-            _require_memory(compiled[size], experiment, pipeline.num_bytes(size))
+        compiled = jitted.lower(state, *inputs, experiment.teacher).compile()
+    _require_memory(compiled, experiment, pipeline.num_bytes(size))
     return compiled
 
 

@@ -54,11 +54,15 @@ class InputPipeline:
             arrays = (np.asarray(train.images), train.labels)
             self.split = put(arrays, meshes.replicated(mesh))
 
-    def batches_at(self, first_step: int, num_steps: int) -> dict[str, np.ndarray]:
-        """Host arrays of `num_steps` batches, with the step as their first axis.
+    def batches_at(
+        self, first_step: int, num_steps: int, size: int
+    ) -> dict[str, np.ndarray]:
+        """Host arrays of `num_steps` batches for a program of `size` steps.
 
-        "indices" and "epochs" int32 [num_steps, b]; without a split on the devices,
-        "images" uint8 [num_steps, b, h, w, c] and "labels" int32 [num_steps, b], too.
+        Their first axis is the step: "indices" and "epochs" int32 [size, b]; without a
+        split on the devices, "images" uint8 [size, b, h, w, c] and "labels" int32
+        [size, b], too. The last batch is repeated up to `size`; "is_step" bool [size]
+        says which ones count.
         """
         num_examples, config = len(self._train), self._config
         steps = range(first_step, first_step + num_steps)
@@ -74,36 +78,54 @@ class InputPipeline:
         if self.split is None:
             found["images"] = self._train.images[found["indices"]]
             found["labels"] = self._train.labels[found["indices"]]
-        return found
+        if num_steps < size:
+            places = np.minimum(np.arange(size), num_steps - 1)
+            found = {name: array[places] for name, array in found.items()}
+        return {**found, "is_step": np.arange(size) < num_steps}
 
-    def shapes(self, num_steps: int) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes and dtypes of the batches that `stream` yields for `num_steps`."""
-        batch_shape = (num_steps, self._config.batch_size)
-        found = {"indices": (batch_shape, np.int32), "epochs": (batch_shape, np.int32)}
+    def put(self, host_batches: dict[str, np.ndarray]) -> dict[str, jax.Array]:
+        """Copies what `batches_at` gives to the devices."""
+        return {
+            name: meshes.put(array, self._sharding(array.shape))
+            for name, array in host_batches.items()
+        }
+
+    def _sharding(self, shape: tuple[int, ...]) -> NamedSharding:
+        """Every device has its part of each batch, and all of "is_step"."""
+        split = meshes.split_batches if len(shape) > 1 else meshes.replicated
+        return split(self._mesh)
+
+    def shapes(self, size: int) -> dict[str, jax.ShapeDtypeStruct]:
+        """Shapes and dtypes of the batches that `stream` yields."""
+        batch_shape = (size, self._config.batch_size)
+        found = {
+            "indices": (batch_shape, np.int32),
+            "epochs": (batch_shape, np.int32),
+            "is_step": ((size,), np.bool_),
+        }
         if self.split is None:
             images, labels = self._train.images, self._train.labels
             found["images"] = ((*batch_shape, *images.shape[1:]), images.dtype)
             found["labels"] = (batch_shape, labels.dtype)
-        sharding = meshes.split_batches(self._mesh)
         return {
-            name: jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+            name: jax.ShapeDtypeStruct(shape, dtype, sharding=self._sharding(shape))
             for name, (shape, dtype) in found.items()
         }
 
-    def num_bytes(self, num_steps: int) -> int:
-        """Size of the batches of `num_steps` steps, over all devices."""
-        shapes = self.shapes(num_steps).values()
+    def num_bytes(self, size: int) -> int:
+        """Size of the batches of a program of `size` steps, over all devices."""
+        shapes = self.shapes(size).values()
         return sum(shape.size * shape.dtype.itemsize for shape in shapes)
 
     def stream(
-        self, dispatches: Iterable[tuple[int, int]]
+        self, dispatches: Iterable[tuple[int, int]], size: int
     ) -> Iterator[tuple[int, dict[str, jax.Array]]]:
         """Yields (number of steps, batches on the devices) for each dispatch, which is
-        (first step, number of steps). A thread gathers and copies them in advance."""
-        sharding = meshes.split_batches(self._mesh)
+        (first step, number of steps), of a program of `size` steps. A thread gathers
+        and copies the batches in advance."""
 
         def load(dispatch):
-            return dispatch[1], meshes.put(self.batches_at(*dispatch), sharding)
+            return dispatch[1], self.put(self.batches_at(*dispatch, size))
 
         return prefetch(load, dispatches, _AHEAD)
 

@@ -71,20 +71,21 @@ class TrainLog:
         self._folder, self._progress = folder, progress
         self._batch_size, self._steps_per_epoch = batch_size, steps_per_epoch
         self._tensorboard = tensorboard
-        self._current: list[tuple[int, Any]] = []
-        self._previous: list[tuple[int, Any]] = []
+        self._current: list[tuple[int, int, Any]] = []
+        self._previous: list[tuple[int, int, Any]] = []
         clock.resume()
 
-    def add(self, step: int, metrics: dict[str, Any]) -> None:
-        """Adds the metrics of the dispatch that ends at `step`.
+    def add(self, step: int, num_steps: int, metrics: dict[str, Any]) -> None:
+        """Adds the metrics of the dispatch that ends at `step`, of `num_steps` steps.
 
-        Each metric is a device array with an element for each step. This waits for the
+        Each metric is a device array whose first elements are those of the steps; those
+        behind them do not count (see `steps.train_steps`). This waits for the
         dispatch two before: far enough ahead for the device never to wait, and near
         enough for signals to be answered and progress to be shown in time.
         """
-        self._current.append((step, metrics))
+        self._current.append((step, num_steps, metrics))
         if len(self._current) > 2:
-            jax.block_until_ready(self._current[-3][1])
+            jax.block_until_ready(self._current[-3][-1])
         elif len(self._current) == 2:
             self._write_previous()
         self._progress.update(step)
@@ -126,12 +127,16 @@ class TrainLog:
         interval, self._previous = self._previous, []
         if not interval:
             return
-        parts = jax.device_get([metrics for _, metrics in interval])
+        parts = jax.device_get([metrics for *_, metrics in interval])
         # Only here has the device computed the interval, which the host has launched
         # long before.
         seconds = self.clock.lap()
+        counts = [num_steps for _, num_steps, _ in interval]
         each = {
-            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+            name: np.concatenate(
+                [part[name][:n] for part, n in zip(parts, counts, strict=True)]
+            )
+            for name in parts[0]
         }
         means = {name: float(values.mean(dtype=float)) for name, values in each.items()}
         # The rate is a setting, so its value at the end is logged instead of a mean.

@@ -81,22 +81,23 @@ class Loop:
         program, has_val = self._program, "val" in experiment.splits
         split, root_key = program.pipeline.split, program.root_key
         lr_scale, interval_ended = self._put_lr_scale(), True
-        stream = program.pipeline.stream(program.dispatches)
+        stream = program.pipeline.stream(program.dispatches, program.size)
         # JAX then refuses every copy between host and device that is not explicit.
         with contextlib.closing(stream), jax.transfer_guard("disallow"):
-            for size, batches in stream:
+            for num_steps, batches in stream:
                 signal_number = signals.stop_signal(ask=interval_ended)
                 if signal_number is not None:
                     self._interrupt(signal_number)
                 if profiler:
                     profiler.before_dispatch(log.paused, self._progress.line)
-                self.state, metrics = program.compiled[size](
+                self.state, metrics = program.compiled(
                     self.state, split, batches, root_key, lr_scale, experiment.teacher
                 )
-                self._step += size
-                log.add(self._step, metrics)
+                self._step += num_steps
+                log.add(self._step, num_steps, metrics)
                 # A dispatch that passes the end of an interval ends it.
-                interval_ended = (self._step - plan.first_step) % plan.log_every < size
+                since_start = self._step - plan.first_step
+                interval_ended = since_start % plan.log_every < num_steps
                 if interval_ended:
                     log.end_interval()
                 evaluates = has_val and plan.is_due(self._step, plan.eval_every)

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, Key, UInt8
 
+from vit_jax.models import backend
 from vit_jax.training import optim, trainable
 from vit_jax.training.objectives import Metrics, Objective
 from vit_jax.training.train_state import TrainState, key_for
@@ -111,20 +112,32 @@ def train_steps(
       split: images and labels that "indices" refer to; None where the batches hold
         images and labels themselves.
       batches: the arrays that `train_step` takes, or only "indices" and "epochs" where
-        there is a split; each has an additional first axis, the step.
+        there is a split; each has an additional first axis, the step. "is_step" says
+        which steps count; the others, at the end, do not change the state. So one
+        program serves dispatches of every length.
       train_step: `train_step` with its keyword arguments bound.
 
     Returns:
       The last state, and the metrics of each step.
     """
+    batches = dict(batches)
+    is_step = batches.pop("is_step")
 
     def step(state, batch):
         if split is not None:
             batch = take_batch(*split, **batch)
         return train_step(state, batch, root_key, lr_scale, teacher)
 
-    if len(batches["indices"]) > 1:
-        return jax.lax.scan(step, state, batches)
+    def step_if_it_counts(state, inputs):
+        batch, counts = inputs
+        new, metrics = step(state, batch)
+        new = backend.stored(new)
+        with jax.named_scope("optimizer"):
+            new = jax.tree.map(lambda new, old: jnp.where(counts, new, old), new, state)
+        return new, metrics
+
+    if len(is_step) > 1:
+        return jax.lax.scan(step_if_it_counts, state, (batches, is_step))
     # Not a loop of one iteration: see `backend.unrolls_loops`.
     state, metrics = step(state, jax.tree.map(lambda x: x[0], batches))
     return state, jax.tree.map(lambda x: x[None], metrics)

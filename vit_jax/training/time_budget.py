@@ -92,16 +92,17 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
     """Mean time of a step over `at_least` seconds, by the processor's or wall clock."""
     now = time.process_time if of_cpu else time.monotonic
     state = experiment.init_state()
-    program = dispatch.compile_training(experiment, state, num_dispatches=1)
-    (size,) = program.compiled
+    program = dispatch.compile_training(experiment, state)
+    size = program.size
     lr_scale = meshes.put(np.float32(1), meshes.replicated(experiment.mesh))
-    stream = program.pipeline.stream((i * size, size) for i in itertools.count())
+    dispatches = ((i * size, size) for i in itertools.count())
+    stream = program.pipeline.stream(dispatches, size)
 
     def run_dispatches(number: int) -> float:
         nonlocal state
         start = now()
         for _, batches in itertools.islice(stream, number):
-            state, metrics = program.compiled[size](
+            state, metrics = program.compiled(
                 state,
                 program.pipeline.split,
                 batches,

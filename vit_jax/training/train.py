@@ -220,8 +220,7 @@ def _train_stage(
     """Compiles the steps of a stage and trains to its end; returns the last state."""
     with waiting("compiling the train step"):
         program = dispatch.compile_training(experiment, state)
-    most = max(program.compiled)
-    at_once = f" ({most} steps at once)" if most > 1 else ""
+    at_once = f" ({program.size} steps at once)" if program.size > 1 else ""
     say(
         f"compiled in {program.compile_seconds:.1f} s; waiting for the first step"
         f"{at_once}"
