@@ -113,6 +113,7 @@ class Jobs:
     def __init__(self, out: str | os.PathLike, *, parallel: int = 1):
         self.out = user_path(out).absolute()
         self.parallel = parallel
+        self._is_stopped = False
 
     def folder(self, job: Job) -> RunFolder:
         """The run's folder, which need not exist."""
@@ -140,6 +141,9 @@ class Jobs:
     ) -> list[Job]:
         """Runs the unfinished jobs in order, and returns those that are left.
 
+        Once a signal has stopped it, another call starts nothing either: the process
+        was asked to end, and may have received the signal as its last run ended.
+
         Args:
           deadline: on the clock of `time.monotonic`. Runs are asked to save at that
             time, and no run is started within the minute before it.
@@ -160,7 +164,7 @@ class Jobs:
         running: dict[Job, tuple[subprocess.Popen, float]] = {}
         with StopSignals() as signals:
             try:
-                while signals.received is None and time.monotonic() < deadline:
+                while not self._is_stopped and time.monotonic() < deadline:
                     if deadline - time.monotonic() < _MIN_RUN_SECONDS:
                         waiting.clear()
                     while waiting and len(running) < self.parallel:
@@ -171,8 +175,10 @@ class Jobs:
                         break
                     time.sleep(_POLL_SECONDS)
                     self._collect(running)
+                    self._is_stopped = signals.received is not None
             finally:
                 self._stop(running)
+                self._is_stopped |= signals.received is not None
         return [j for j in jobs if not self.is_finished(j) and not self.error(j)]
 
     def _claim(self, job: Job) -> None:

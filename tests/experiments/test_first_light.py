@@ -186,7 +186,7 @@ def wait_for_processes(folder, seconds=120):
     """Until none is left whose command names the folder, as those that save do."""
     limit = time.monotonic() + seconds
     while True:
-        text = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
+        text = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True)
         if str(folder) not in text.stdout:
             return
         assert time.monotonic() < limit

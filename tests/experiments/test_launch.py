@@ -67,6 +67,8 @@ def finished(tmp_path_factory):
     assert not jobs.is_finished(job) and jobs.error(job) is None
     log = (jobs.folder(job).path / "log.txt").read_text()
     assert "rerun the same command to resume (SIGTERM)" in log
+    assert jobs.launch([broken, job]) == [job], "a stopped launcher starts nothing"
+    jobs = Jobs(jobs.out)
     assert jobs.launch([broken, job]) == []
     assert wall_seconds(jobs, job) > first_seconds
     return jobs, job, broken
