@@ -36,7 +36,8 @@ def test_panels_and_lines(tmp_path):
     (accuracy,) = panels["Accuracy"].lines
     np.testing.assert_allclose(accuracy.get_ydata(), [40, 60])
     np.testing.assert_allclose(panels["Speed"].lines[0].get_ydata(), 3200)
-    assert panels["Speed"].get_ylim()[0] == 0
+    for name in ("Learning rate", "Speed"):
+        assert panels[name].get_ylim()[0] == 0
     assert panels["Speed"].get_ylabel() == "images per second"
     assert all(axes.get_xlabel() == "epoch" for axes in figure.axes)
     assert style.save(figure, tmp_path / "curves.png").stat().st_size > 10_000
@@ -54,6 +55,7 @@ def test_all_rates_and_the_selected_checkpoint():
     panels = _panels(history.training_curves(curves, selected_epoch=1.5))
     rates = {line.get_label(): line for line in panels["Learning rate"].lines}
     assert list(rates) == ["learning rate", "Muon"]
+    assert panels["Learning rate"].get_yscale() == "log"
     np.testing.assert_array_equal(rates["Muon"].get_ydata(), 2e-2)
     for name in ("Loss", "Accuracy"):
         mark = panels[name].lines[-1]

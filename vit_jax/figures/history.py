@@ -17,6 +17,7 @@ class Panel:
     """One pair of axes: its series (key -> label) and how their values are shown.
 
     With `log_scale` the axis is logarithmic where there is more than one series.
+    Otherwise, with `from_zero`, it begins at 0.
     """
 
     title: str
@@ -39,6 +40,7 @@ PANELS = (
         "Learning rate",
         "learning rate",
         {"learning_rate": "learning rate", "muon_learning_rate": "Muon"},
+        from_zero=True,
         log_scale=True,
     ),
     Panel(
@@ -122,8 +124,8 @@ def _draw_panel(
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.ticklabel_format(axis="y", scilimits=(-3, 5))
-    if panel.from_zero:
-        axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
+        if panel.from_zero:
+            axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
     is_quality = panel.unit.startswith(("loss", "accuracy"))
     if selected_epoch is not None and is_quality:
         axes.axvline(
