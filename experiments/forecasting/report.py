@@ -21,6 +21,7 @@ def describe(programs: Programs, target: Target) -> dict[str, Any]:
     evaluate = _describe_program(programs.evaluate, target)
     initialise = _describe_program(programs.initialise, target)
     step_ms = train["ms"]
+    num_computed = programs.num_dispatches * train["num_steps"]
     num_eval_batches = programs.num_evaluations * programs.num_eval_batches
     peak = max(p["peak_gigabytes"] for p in (train, evaluate, initialise))
     return {
@@ -32,7 +33,7 @@ def describe(programs: Programs, target: Target) -> dict[str, Any]:
         "epoch_seconds": {
             k: v * plan.steps_per_epoch / 1e3 for k, v in step_ms.items()
         },
-        "train_seconds": {k: v * plan.total_steps / 1e3 for k, v in step_ms.items()},
+        "train_seconds": {k: v * num_computed / 1e3 for k, v in step_ms.items()},
         "evaluation_seconds": {
             k: v * num_eval_batches / 1e3 for k, v in evaluate["ms"].items()
         },
@@ -100,8 +101,8 @@ def as_markdown(result: dict[str, Any]) -> str:
         "",
         f"The peak of {result['peak_gigabytes']:.2f} GB "
         f"{'fits' if result['fits'] else 'DOES NOT FIT'} into the GPU's memory. "
-        f"Compilation was timed on this machine, for {train['num_steps']} steps a "
-        f"dispatch, of which a run has {result['dispatches']:,}.",
+        "Compilation was timed on this machine, for a dispatch of "
+        f"{train['num_steps']} steps. A run has {result['dispatches']:,} dispatches.",
         "",
         "Products of factors with more than 16 bits, for each train step: "
         + (_wide(train["wide_products"]) or "none")

@@ -141,8 +141,8 @@ class Jobs:
     ) -> list[Job]:
         """Runs the unfinished jobs in order, and returns those that are left.
 
-        Once a signal has stopped it, another call starts nothing either: the process
-        was asked to end, and may have received the signal as its last run ended.
+        Once a signal has stopped a call, further calls start nothing. The signal may
+        come as the last run ends, so that no run is left to show it.
 
         Args:
           deadline: on the clock of `time.monotonic`. Runs are asked to save at that
@@ -152,19 +152,19 @@ class Jobs:
         Raises:
           UserError: a job's setting is refused, or its folder holds another run.
         """
+        if self._is_stopped:
+            return self._left(jobs)
         for job in jobs:
             self._claim(job)
         if retry:
             for job in jobs:
                 self._error_file(job).unlink(missing_ok=True)
-        waiting = collections.deque(
-            job for job in jobs if not self.is_finished(job) and not self.error(job)
-        )
+        waiting = collections.deque(self._left(jobs))
         say(f"{len(waiting)} of {len(jobs)} runs to do in {self.out}")
         running: dict[Job, tuple[subprocess.Popen, float]] = {}
         with StopSignals() as signals:
             try:
-                while not self._is_stopped and time.monotonic() < deadline:
+                while signals.received is None and time.monotonic() < deadline:
                     if deadline - time.monotonic() < _MIN_RUN_SECONDS:
                         waiting.clear()
                     while waiting and len(running) < self.parallel:
@@ -175,10 +175,12 @@ class Jobs:
                         break
                     time.sleep(_POLL_SECONDS)
                     self._collect(running)
-                    self._is_stopped = signals.received is not None
             finally:
                 self._stop(running)
-                self._is_stopped |= signals.received is not None
+                self._is_stopped = signals.received is not None
+        return self._left(jobs)
+
+    def _left(self, jobs: Sequence[Job]) -> list[Job]:
         return [j for j in jobs if not self.is_finished(j) and not self.error(j)]
 
     def _claim(self, job: Job) -> None:

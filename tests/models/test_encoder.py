@@ -55,7 +55,7 @@ def test_activations_and_their_slopes_are_exact(exact, dtype, tolerance):
     ("implementation", "num_tokens", "qk_norm"),
     [("plain", 5, False), ("xla", 5, False), ("xla", 6, False), ("xla", 6, True)],
 )
-def test_a_gpu_s_norms_and_projections_compute_the_same(
+def test_a_gpus_norms_and_projections_compute_the_same(
     implementation, num_tokens, qk_norm, norm_position, qkv_bias
 ):
     settings = BlockSettings(

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from tests.parallel.running import wait_for_step
+from tests.parallel.running import train_losses, wait_for_step
 from tests.training.made import RESNET, differing, interrupted, newest
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
@@ -270,8 +270,19 @@ def test_resume_on_more_devices_agrees_to_rounding(tiny_config, tmp_path):
 def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
     tiny_config, tmp_path
 ):
-    config = tiny_config(num_steps=5, eval_every="4 steps", **VIT_NOISE)
+    """Also behind a dispatch that is shorter than the program."""
+    config = tiny_config(num_steps=6, eval_every="3 steps", **VIT_NOISE)
     train_and_evaluate(config, tmp_path / "one")
-    config.data.placement, config.steps_per_dispatch = "host", 3
+    config.data.placement, config.steps_per_dispatch = "host", 2
     train_and_evaluate(config, tmp_path / "other")
     assert not differing(newest(tmp_path / "one"), newest(tmp_path / "other"))
+
+    def sum_of_losses(name):
+        losses, before = train_losses(tmp_path / name), 0
+        total = 0.0
+        for step, mean in losses.items():
+            total, before = total + (step - before) * mean, step
+        assert before == 6
+        return total
+
+    assert sum_of_losses("other") == pytest.approx(sum_of_losses("one"), rel=1e-6)

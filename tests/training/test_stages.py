@@ -94,7 +94,13 @@ def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path):
                 {"num_steps": 3, "augment.mixup_alpha": 0.5},
             ),
         },
-        {"num_devices": 8, "data__placement": "host", "steps_per_dispatch": 2},
+        # Dispatches of 2 steps and of 1 by one program.
+        {
+            "num_devices": 8,
+            "data__placement": "host",
+            "steps_per_dispatch": 2,
+            "checkpoint_every": "3 steps",
+        },
     ],
     ids=["teacher and Muon", "eight devices that the host feeds"],
 )
@@ -102,10 +108,10 @@ def test_stages_resume_with_a_teacher_and_in_other_configurations(
     tiny_config, tiny_run, tmp_path, changes
 ):
     """At every checkpoint, with the optimizer's state."""
-    changes = {"stages": HEAD_THEN_ALL} | changes
+    changes = {"stages": HEAD_THEN_ALL, "checkpoint_every": "1 steps"} | changes
     config = tiny_config(
         distill__teacher=str(tiny_run[0]), optim__ema_decay=0.9, model__dropout=0.1,
-        checkpoint_every="1 steps", **changes,
+        **changes,
     )  # fmt: skip
     train_and_evaluate(config, tmp_path / "whole")
     stops = []

@@ -67,8 +67,8 @@ class SelfAttention(nn.Module):
             )
             query, key = norm(name="query_norm")(query), norm(name="key_norm")(key)
 
-        # Made in any case: it is counted in the name, and so in the random numbers, of
-        # the dropout at the end, which every implementation has.
+        # It is created for every implementation, because Flax numbers modules: the
+        # dropout at the end then has the same name, and so the same random numbers.
         drop_weights = Dropout(settings.attention_dropout, deterministic=not train)
         if is_plain:
             is_short = query.dtype.itemsize == 2 and not needs_weights
@@ -91,7 +91,8 @@ class SelfAttention(nn.Module):
         """Whether `_project_apart` computes the queries, keys and values.
 
         An odd number of tokens is padded, and with three arrays this takes more copies
-        than with one. Norms of queries and keys do not leave out a bias.
+        than with one. With a norm of the keys, their bias would not drop out of the
+        softmax.
         """
         is_suited = tokens.shape[1] % 2 == 0 and not self.settings.qk_norm
         is_used = backend.projects_apart() and not self.is_initializing()
@@ -101,8 +102,8 @@ class SelfAttention(nn.Module):
         """Queries, keys and values by three products, which fused attention reads.
 
         A single product has to be copied into three arrays, and the gradients of these
-        into one. The biases would cost as much again, where a kernel of its own adds
-        each of them (docs/forecast.md), but two of them are not needed for each token.
+        into one. The biases would cost as much again, because a kernel of its own adds
+        each of them, but two of them are not needed for each token.
         That of the keys adds the same number to all logits of a query, which the
         softmax takes out. That of the values adds itself to each output, since the
         weights of a query sum to 1.
@@ -116,6 +117,7 @@ class SelfAttention(nn.Module):
         if isinstance(dot_general, AffineProduct):
             shift += dot_general.shifted(kernel)
             kernel = dot_general.scaled(kernel)
+        tokens = tokens.astype(kernel.dtype)
         query, key, value = (
             jnp.einsum("btw,whd->bthd", tokens, kernel[:, i]) for i in range(3)
         )

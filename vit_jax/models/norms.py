@@ -29,7 +29,8 @@ class AffineProduct:
     def __init__(
         self, scale: Float[Array, "*axes"] | None, shift: Float[Array, "*axes"]
     ):
-        """Of s, None for 1, and b, over the axes of x that the kernel takes in."""
+        """`scale` is s, or None for 1, and `shift` is b; both have the axes of x that
+        are contracted with the kernel."""
         self.scale, self.shift = scale, shift
 
     def __call__(self, x: Array, kernel: Array, *args: Any, **kwargs: Any) -> Array:

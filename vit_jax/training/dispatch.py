@@ -1,4 +1,4 @@
-"""Dispatches: how many train steps each has, and their compiled programs."""
+"""Dispatches: how many train steps each has, and the program that computes them."""
 
 import collections
 import contextlib
@@ -30,11 +30,10 @@ _MAX_COPIED_BYTES = 2**28
 
 @dataclasses.dataclass(frozen=True)
 class TrainProgram:
-    """The compiled train steps of a run, and what gives them their batches.
+    """The compiled train steps of a stage, and what gives them their batches.
 
     Attributes:
       size: the number of steps that the program computes.
-      dispatches: (first step, number of steps) of each call, to the end of the run.
       compiled: the function of `compile_steps`.
       pipeline: gives each dispatch its batches.
       root_key: the run's random key, on the mesh.
@@ -42,7 +41,6 @@ class TrainProgram:
     """
 
     size: int
-    dispatches: list[tuple[int, int]]
     compiled: Callable
     pipeline: InputPipeline
     root_key: Key[Array, ""]
@@ -50,8 +48,7 @@ class TrainProgram:
 
 
 def compile_training(experiment: Experiment, state: TrainState) -> TrainProgram:
-    """Plans the dispatches from `state` to the end and compiles their program; raises
-    as `compile_steps` does."""
+    """Compiles the train program of a stage; raises as `compile_steps` does."""
     config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
     pipeline = InputPipeline(experiment.splits["train"], config, mesh)
     size = program_size(plan, most_steps(config, plan, pipeline))
@@ -61,8 +58,7 @@ def compile_training(experiment: Experiment, state: TrainState) -> TrainProgram:
     start = time.monotonic()
     compiled = compile_steps(experiment, state, root_key, pipeline, size)
     seconds = time.monotonic() - start
-    dispatches = list(plan_dispatches(plan, int(state.step), size))
-    return TrainProgram(size, dispatches, compiled, pipeline, root_key, seconds)
+    return TrainProgram(size, compiled, pipeline, root_key, seconds)
 
 
 def program_size(plan: Plan, most: int) -> int:

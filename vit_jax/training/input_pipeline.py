@@ -74,14 +74,16 @@ class InputPipeline:
             batches.train_epochs(num_examples, config.batch_size, step)
             for step in steps
         ]
-        found = {"indices": np.stack(indices), "epochs": np.stack(epochs)}
+        places = np.minimum(np.arange(size), num_steps - 1)
+        found = {
+            "indices": np.stack(indices)[places],
+            "epochs": np.stack(epochs)[places],
+            "is_step": np.arange(size) < num_steps,
+        }
         if self.split is None:
             found["images"] = self._train.images[found["indices"]]
             found["labels"] = self._train.labels[found["indices"]]
-        if num_steps < size:
-            places = np.minimum(np.arange(size), num_steps - 1)
-            found = {name: array[places] for name, array in found.items()}
-        return {**found, "is_step": np.arange(size) < num_steps}
+        return found
 
     def put(self, host_batches: dict[str, np.ndarray]) -> dict[str, jax.Array]:
         """Copies what `batches_at` gives to the devices."""

@@ -13,7 +13,7 @@ from vit_jax.parallel import processes
 from vit_jax.parallel.signals import Interrupted, StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
-from vit_jax.training.dispatch import TrainProgram
+from vit_jax.training.dispatch import TrainProgram, plan_dispatches
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.history import History
 from vit_jax.training.logs import TrainClock, TrainLog
@@ -81,7 +81,8 @@ class Loop:
         program, has_val = self._program, "val" in experiment.splits
         split, root_key = program.pipeline.split, program.root_key
         lr_scale, interval_ended = self._put_lr_scale(), True
-        stream = program.pipeline.stream(program.dispatches, program.size)
+        dispatches = plan_dispatches(plan, self._step, program.size)
+        stream = program.pipeline.stream(dispatches, program.size)
         # JAX then refuses every copy between host and device that is not explicit.
         with contextlib.closing(stream), jax.transfer_guard("disallow"):
             for num_steps, batches in stream:

@@ -89,7 +89,10 @@ def set_num_steps(
 
 
 def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> float:
-    """Mean time of a step over `at_least` seconds, by the processor's or wall clock."""
+    """Mean time of a step over `at_least` seconds, by the processor's or wall clock.
+
+    The few steps that short dispatches compute in vain are neglected.
+    """
     now = time.process_time if of_cpu else time.monotonic
     state = experiment.init_state()
     program = dispatch.compile_training(experiment, state)
