@@ -6,7 +6,7 @@ The recipe has 64 tokens of width 384 from three convolutions, mean pooling, Muo
 the blocks' matrices and AdamW for the rest, flips that alternate between epochs,
 RandAugment, and CutMix on half of the batches during the first 60% of the training.
 `train_seconds` counts neither evaluation nor compilation. A forecast for an H200
-expects 44 s of training, 32 s at best and 69 s at worst (docs/forecast.md).
+expects 43 s of training, 31 s at best and 68 s at worst (docs/forecast.md).
 
 The layers start as in vit_cifar.py.
 

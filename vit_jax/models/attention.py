@@ -103,10 +103,9 @@ class SelfAttention(nn.Module):
 
         A single product has to be copied into three arrays, and the gradients of these
         into one. The biases would cost as much again, because a kernel of its own adds
-        each of them, but two of them are not needed for each token.
-        That of the keys adds the same number to all logits of a query, which the
-        softmax takes out. That of the values adds itself to each output, since the
-        weights of a query sum to 1.
+        each of them, but two of them are not needed for each token. That of the keys
+        adds the same number to all logits of a query, which the softmax takes out. That
+        of the values adds itself to each output, since the weights of a query sum to 1.
 
         Returns:
           Queries, keys and values, and what to add to each output of attention.

@@ -41,7 +41,7 @@ class AffineProduct:
     def scaled(
         self, kernel: Float[Array, "*axes_and_outputs"]
     ) -> Float[Array, "*axes_and_outputs"]:
-        """s W."""
+        """Returns s W, which x is multiplied by."""
         if self.scale is None:
             return kernel
         return (_along(self.scale, kernel) * kernel).astype(kernel.dtype)
@@ -49,7 +49,7 @@ class AffineProduct:
     def shifted(
         self, kernel: Float[Array, "*axes_and_outputs"]
     ) -> Float[Array, "*outputs"]:
-        """b W."""
+        """Returns b W, which is added to each product."""
         return jnp.sum(_along(self.shift, kernel) * kernel, axis=range(self.shift.ndim))
 
 
