@@ -24,7 +24,6 @@ def get_config() -> ConfigDict:
     config.eval_batch_size = 100
     config.log_every = "1 epoch"
     config.eval_every = "2 epochs"
-    config.checkpoint_every = "10 epochs"
     config.data.source = "folder"
     config.data.image_size = 64
     config.data.validation = 0

@@ -47,7 +47,6 @@ def get_config(variant: str = "hour") -> ConfigDict:
     config.time_budget = _BUDGETS[length]
     config.batch_size = 128
     config.eval_every = "20%"
-    config.checkpoint_every = "20%"
     config.data.source = "tfds"
     config.data.name = "cifar10"
     config.data.validation = 5000

@@ -28,10 +28,9 @@ def get_config() -> ConfigDict:
     config = default_config()
     config.num_epochs = 356
     config.batch_size = 512
-    # Multiples of 43, so that a program of 43 steps computes some in vain only at the
+    # A multiple of 43, so that a program of 43 steps computes some in vain only at the
     # end.
     config.eval_every = "430 steps"
-    config.checkpoint_every = "1720 steps"
     config.data.source = "tfds"
     config.data.name = "cifar10"
     config.data.validation = 5000

@@ -24,10 +24,9 @@ def get_config() -> ConfigDict:
     config.num_epochs = 68
     config.batch_size = 1024
     config.eval_batch_size = 1000
-    # Multiples of 36, as all 2,988 steps are, so that a program of 36 steps computes
+    # A multiple of 36, as all 2,988 steps are, so that a program of 36 steps computes
     # none of them in vain.
     config.eval_every = "324 steps"
-    config.checkpoint_every = "972 steps"
     config.data.source = "tfds"
     config.data.name = "cifar10"
     config.data.validation = 5000

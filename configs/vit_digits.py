@@ -19,7 +19,6 @@ def get_config() -> ConfigDict:
     config.batch_size = 64
     config.eval_batch_size = 120
     config.eval_every = "2 epochs"
-    config.checkpoint_every = "10 epochs"
     config.log_every = "1 epoch"
     config.data.source = "digits"
     config.data.name = "digits"

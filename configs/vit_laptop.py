@@ -52,7 +52,6 @@ def get_config(variant: str = "hour") -> ConfigDict:
     }[variant]
     config.batch_size = 128
     config.eval_every = "20%"
-    config.checkpoint_every = "20%"
     config.data.source = "tfds"
     config.data.name = "cifar10"
     config.data.validation = 5000

@@ -24,7 +24,6 @@ def get_config() -> ConfigDict:
     config.objective = "masked_autoencoding"
     config.num_epochs = 6
     config.batch_size = 128
-    config.checkpoint_every = "1 epoch"
     config.data.source = "tfds"
     config.data.name = "cifar10"
     # All training images are used, because no label is.

@@ -46,7 +46,6 @@ def _base() -> ConfigDict:
     config.num_epochs = 12
     config.batch_size = 128
     config.eval_every = "2 epochs"
-    config.checkpoint_every = "4 epochs"
     config.data.source = "tfds"
     config.data.name = "cifar10"
     config.augment.crop = "pad"

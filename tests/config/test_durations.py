@@ -1,6 +1,11 @@
 import pytest
 
-from vit_jax.config.durations import parse_duration, parse_time_budget, to_steps
+from vit_jax.config.durations import (
+    parse_duration,
+    parse_interval,
+    parse_time_budget,
+    to_steps,
+)
 from vit_jax.errors import UserError
 
 
@@ -47,3 +52,11 @@ def test_length_of_training_cannot_be_a_fraction_of_itself():
 )
 def test_time_budgets(value, seconds, of_cpu):
     assert parse_time_budget(value) == (seconds, of_cpu)
+
+
+def test_an_interval_is_a_duration_or_wall_clock_time():
+    assert parse_interval("2 minutes") == (120, "seconds")
+    assert parse_interval("5 epochs") == parse_interval(5) == (5, "epochs")
+    for value in ("2 CPU minutes", "0 seconds", "2 days", ""):
+        with pytest.raises(UserError, match="is not a"):
+            parse_interval(value)

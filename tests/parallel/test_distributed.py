@@ -16,6 +16,7 @@ from tests.parallel.running import (
     outputs,
     running,
     train_losses,
+    wait_for,
     wait_for_step,
 )
 from tests.training.made import differing, newest
@@ -143,6 +144,20 @@ def test_two_processes_resume_with_the_same_bits(signalled, tmp_path):
             texts = outputs(both)
             assert [process.returncode for process in both] == [0, 0], texts
     assert not differing(newest(pieces), newest(whole))
+
+
+@pytest.mark.slow
+def test_two_processes_save_by_the_clock_of_the_first(alone, tmp_path):
+    settings = ("--config.checkpoint_every=0.1 seconds", "--config.eval_every=60 steps")
+    with training(tmp_path, *settings) as both:
+        # A folder has another name until its checkpoint is complete.
+        saved = (tmp_path / "checkpoints").glob
+        wait_for(lambda: any(path.name.isdigit() for path in saved("*")), both[0])
+        for process in both:
+            process.kill()
+    assert 0 < int(newest(tmp_path).step) < 60
+    train_and_evaluate(make_config(num_devices=1, eval_every="60 steps"), tmp_path)
+    assert_close_states(newest(tmp_path), newest(alone))
 
 
 @pytest.mark.slow

@@ -16,6 +16,9 @@ def main(arguments):
     distributed.start(arguments[0], 2, me, timeout_seconds=100)
     assert processes.broadcast_from_primary(lambda: [me, None, 0.1]) == [0, None, 0.1]
     assert processes.start_max(10 * me + 5)() == 15
+    shared = processes.SharedMax()
+    calls = [(2 - me, True), (9, False), (3 * me, True), (0, True), (0, False)]
+    assert [shared(value, ask=ask) for value, ask in calls] == [0, 0, 2, 0, 3]
     assert [d.process_index for d in make_mesh(2).devices] == [0, 1]
     assert make_mesh(0).size == 4
     refuse(lambda: make_mesh(3), "3, but 2 processes")

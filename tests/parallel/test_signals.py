@@ -18,10 +18,9 @@ from vit_jax.parallel.signals import Interrupted, StopSignals
 def test_the_first_signal_is_recorded_and_handlers_come_back(number, capfd):
     before = signal.getsignal(number)
     with StopSignals() as signals:
-        assert signals.stop_signal(ask=True) is signals.received is None
+        assert signals.received is None
         os.kill(os.getpid(), number)
-        # A single process asks nobody else.
-        assert signals.stop_signal(ask=False) == signals.received == number
+        assert signals.received == number
     assert signal.getsignal(number) is before
     assert "stopping after this step" in capfd.readouterr().err
 

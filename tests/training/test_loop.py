@@ -1,11 +1,14 @@
-"""The end of training; `test_resume` tests the loop itself, step by step."""
+"""The end of training, and checkpoints by the clock; `test_resume` tests the loop."""
 
 import dataclasses
 
 import pytest
 
+from tests.training.made import differing, interrupted, newest
+from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.training.history import History
 from vit_jax.training.loop import is_finished
+from vit_jax.training.train import train_and_evaluate
 
 
 @pytest.mark.parametrize(
@@ -36,3 +39,25 @@ def test_a_run_ends_by_its_length_or_by_early_stopping(
         ]
     )
     assert is_finished(changed, history, step) == finished
+
+
+def test_checkpoints_by_the_clock_change_nothing_but_their_steps(
+    tiny_config, tmp_path, monkeypatch
+):
+    saved, save = [], Checkpoints.save
+
+    def record(self, step, *arguments, **metrics):
+        saved.append(step)
+        save(self, step, *arguments, **metrics)
+
+    monkeypatch.setattr(Checkpoints, "save", record)
+    changes = {"num_steps": 6, "eval_every": "6 steps"}
+    seldom = tiny_config(checkpoint_every="1 hour", **changes)
+    results = train_and_evaluate(seldom, tmp_path / "seldom")
+    assert saved == [6]
+    often = tiny_config(checkpoint_every="0.001 seconds", **changes)
+    with interrupted():
+        train_and_evaluate(often, tmp_path / "often")
+    assert train_and_evaluate(often, tmp_path / "often")["test"] == results["test"]
+    assert sorted({*saved}) == [1, 2, 3, 4, 5, 6]
+    assert not differing(newest(tmp_path / "seldom"), newest(tmp_path / "often"))

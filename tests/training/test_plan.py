@@ -1,5 +1,7 @@
 """Durations become steps."""
 
+import math
+
 from vit_jax.training.plan import make_plan
 
 
@@ -13,6 +15,14 @@ def test_a_plan_counts_in_steps(tiny_config):
     # 20% would be 125 steps, one short of two evaluations.
     assert (plan.log_every, plan.eval_every, plan.checkpoint_every) == (5, 63, 126)
     assert (plan.mix_until, plan.stop_after) == (406, 313)
+    assert plan.checkpoint_seconds == math.inf
+
+
+def test_checkpoints_by_the_clock_are_due_at_the_end_alone(tiny_config):
+    plan = make_plan(tiny_config(num_steps=7, checkpoint_every="1.5 minutes"), 1000)
+    assert plan.checkpoint_seconds == 90
+    due = [step for step in range(1, 8) if plan.is_due(step, plan.checkpoint_every)]
+    assert due == [7]
 
 
 def test_what_comes_every_few_steps_comes_at_the_end_too(tiny_config):

@@ -181,7 +181,7 @@ def command(workdir, *arguments):
         sys.executable, "-m", "vit_jax.main", "--config=configs/vit_digits.py",
         f"--workdir={workdir}", "--config.model.depth=1", "--config.model.width=16",
         "--config.num_steps=400", "--config.eval_every=100 steps",
-        "--config.checkpoint_every=25 steps", "--config.log_every=10 steps",
+        "--config.checkpoint_every=0.2 seconds", "--config.log_every=10 steps",
         "--config.batch_size=16", *arguments,
     ]  # fmt: skip
 

@@ -6,7 +6,8 @@
 5 or 5.0     the same as "5 epochs"
 
 A time budget is "15 minutes" of wall-clock time or "30 CPU minutes", the processor time
-of all threads together; its units are seconds, minutes and hours.
+of all threads together; its units are seconds, minutes and hours. An interval is a
+duration or wall-clock time.
 """
 
 import math
@@ -102,3 +103,20 @@ def parse_time_budget(value: str) -> tuple[float, bool]:
         )
     unit = {"s": 1, "m": 60, "h": 3600}[match["unit"][0].lower()]
     return float(match["number"]) * unit, bool(match["cpu"])
+
+
+def parse_interval(value: str | int | float) -> tuple[float, str]:
+    """The number and the unit, "epochs", "steps", "%" or "seconds", of an interval.
+
+    Raises:
+      UserError: `value` is neither a duration nor a wall-clock time.
+    """
+    if not isinstance(value, str) or _PATTERN.fullmatch(value):
+        return parse_duration(value)
+    match = _TIME_PATTERN.fullmatch(value)
+    if not match or match["cpu"]:
+        raise UserError(
+            f'{show(value)} is not an interval; write for example "2 minutes", '
+            '"5 epochs", "300 steps" or "10%".'
+        )
+    return parse_time_budget(value)[0], "seconds"

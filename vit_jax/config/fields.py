@@ -5,7 +5,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vit_jax.config.durations import parse_duration, parse_time_budget
+from vit_jax.config.durations import (
+    parse_duration,
+    parse_interval,
+    parse_time_budget,
+)
 
 # JAX counts in int32, and computes in float32: outside of these, numbers overflow or
 # become 0 somewhere on the way.
@@ -141,6 +145,12 @@ def duration(default: str, meaning: str) -> Field:
     """A duration that `durations.parse_duration` reads; it is stored as written."""
     kind = 'a duration such as "5 epochs", "300 steps", "10%" or 5 (epochs)'
     return Field(default, meaning, kind, lambda x: parse_duration(x) and x)
+
+
+def interval(default: str, meaning: str) -> Field:
+    """What `durations.parse_interval` reads; it is stored as written."""
+    kind = 'a time such as "2 minutes", or a duration such as "5 epochs" or "300 steps"'
+    return Field(default, meaning, kind, lambda x: parse_interval(x) and x)
 
 
 def time_budget(meaning: str) -> Field:

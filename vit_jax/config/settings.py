@@ -12,6 +12,7 @@ from vit_jax.config.fields import (
     fraction,
     integer,
     integers,
+    interval,
     number,
     numbers,
     switch,
@@ -71,9 +72,10 @@ FIELDS: dict[str, Field] = {
     "eval_every": duration(
         "1 epoch", "Interval between two evaluations on the validation split."
     ),
-    "checkpoint_every": duration(
-        "1 epoch",
-        "Interval between two checkpoints; each new best one is saved as well.",
+    "checkpoint_every": interval(
+        "2 minutes",
+        "Interval between two checkpoints; each new best one and the last are saved as "
+        "well.",
     ),
     "eval_batch_size": integer(500, "Images per evaluation step, over all devices.", 1),
     "num_devices": integer(

@@ -6,7 +6,6 @@ every further SIGTERM, even while data are loaded and programs compiled (JAX 0.1
 """
 
 import atexit
-import collections
 import contextlib
 import os
 import signal
@@ -96,9 +95,6 @@ class StopSignals:
 
     def __init__(self):
         self.received: int | None = None
-        self._answers: collections.deque[Callable | None] = collections.deque(
-            2 * [None]
-        )
         self._previous = {}
 
     def _record(self, number, frame=None):
@@ -110,24 +106,6 @@ class StopSignals:
         # `print` may not be called again while it is at work.
         with contextlib.suppress(OSError):
             os.write(2, _NOTICE)
-
-    def stop_signal(self, *, ask: bool) -> int | None:
-        """The signal for which all processes stop now, or None.
-
-        Several processes exchange their signals only where `ask` is true, at the end of
-        a logging interval for example, and use the result two calls later, when it is
-        available without waiting.
-        """
-        # They import much, and signals are answered before that.
-        from vit_jax.parallel import distributed
-
-        if not distributed.is_started():
-            return self.received
-        from vit_jax.parallel import processes  # It imports JAX, which is loaded here.
-
-        self._answers.append(processes.start_max(self.received or 0) if ask else None)
-        wait_for_answer = self._answers.popleft()
-        return (wait_for_answer() or None) if wait_for_answer else None
 
     def deliver(self) -> None:
         """Sends a recorded signal again, to whoever answers it outside the context."""

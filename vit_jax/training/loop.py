@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import time
 from typing import NoReturn
 
 import jax
@@ -45,6 +46,7 @@ class Loop:
         self._experiment, self._folder = experiment, folder
         self._checkpoints, self._program = checkpoints, program
         self._history = history
+        self._requests, self._last_save = processes.SharedMax(), time.monotonic()
         config, plan = experiment.config, experiment.plan
         self._progress = Progress(plan.last_step, self._step, plan.log_every)
         tensorboard = None
@@ -86,8 +88,8 @@ class Loop:
         # JAX then refuses every copy between host and device that is not explicit.
         with contextlib.closing(stream), jax.transfer_guard("disallow"):
             for num_steps, batches in stream:
-                signal_number = signals.stop_signal(ask=interval_ended)
-                if signal_number is not None:
+                signal_number, save_is_due = self._ask(signals, interval_ended)
+                if signal_number:
                     self._interrupt(signal_number)
                 if profiler:
                     profiler.before_dispatch(log.paused, self._progress.line)
@@ -102,7 +104,7 @@ class Loop:
                 if interval_ended:
                     log.end_interval()
                 evaluates = has_val and plan.is_due(self._step, plan.eval_every)
-                saves = plan.is_due(self._step, plan.checkpoint_every)
+                saves = save_is_due or plan.is_due(self._step, plan.checkpoint_every)
                 if not evaluates and not saves:
                     continue
                 # A loss that is not finite ends the run here, before a checkpoint.
@@ -118,6 +120,19 @@ class Loop:
                     break
         self._progress.close()
         self._checkpoints.wait()
+
+    def _ask(self, signals: StopSignals, ask: bool) -> tuple[int, bool]:
+        """The signal for which all processes stop now, or 0; and whether all save a
+        checkpoint after this dispatch, because it is time on the primary one's clock.
+        """
+        now, interval = time.monotonic(), self._experiment.plan.checkpoint_seconds
+        is_due = processes.is_primary() and now - self._last_save >= interval
+        if ask and is_due:
+            # Of several processes, the answer comes later; this one asks only once.
+            self._last_save = now
+        request = 2 * (signals.received or 0) + is_due
+        signal_number, saves = divmod(self._requests(request, ask=ask), 2)
+        return signal_number, bool(saves)
 
     def _put_lr_scale(self) -> Array:
         scale = self._history.lr_scale(self._experiment.stage_config.schedule)
@@ -145,6 +160,7 @@ class Loop:
         clock = self._log.clock
         self._history.train_seconds = clock.seconds
         self._history.cpu_seconds = clock.cpu_seconds
+        self._last_save = time.monotonic()
         metadata = dataclasses.asdict(self._history)
         self._checkpoints.save(
             self._step, self.state, metadata=metadata, accuracy=accuracy, loss=loss

@@ -2,10 +2,11 @@
 
 import dataclasses
 import functools
+import math
 
 from ml_collections import ConfigDict
 
-from vit_jax.config.durations import to_steps
+from vit_jax.config.durations import parse_interval, to_steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,9 +16,12 @@ class Plan:
     Attributes:
       total_steps: length of the stage.
       log_every, eval_every, checkpoint_every: counted from the stage's beginning.
+        Checkpoints that come by the clock leave `checkpoint_every` at `total_steps`.
       mix_until, stop_after: steps of the stage before mixing ends, and before it may
         stop early.
       first_step: number of steps done before the stage.
+      checkpoint_seconds: wall-clock time between two checkpoints; infinite where they
+        come by steps.
     """
 
     steps_per_epoch: float
@@ -28,6 +32,7 @@ class Plan:
     mix_until: int
     stop_after: int
     first_step: int = 0
+    checkpoint_seconds: float = math.inf
 
     @property
     def last_step(self) -> int:
@@ -49,13 +54,18 @@ def make_plan(config: ConfigDict, num_examples: int, first_step: int = 0) -> Pla
         to_steps, steps_per_epoch=steps_per_epoch, total_steps=total_steps
     )
     eval_every = max(1, convert(config.eval_every))
-    checkpoint_every = max(1, convert(config.checkpoint_every))
-    # If one is a multiple of the other in epochs, it should also be one in steps, where
-    # rounding could prevent it. The steps between two stops are then always as many,
-    # and few are computed in vain (see `dispatch.program_size`).
-    ratio = round(checkpoint_every / eval_every)
-    if abs(checkpoint_every - ratio * eval_every) <= ratio:
-        checkpoint_every = ratio * eval_every
+    checkpoint_every, checkpoint_seconds = total_steps, math.inf
+    number, unit = parse_interval(config.checkpoint_every)
+    if unit == "seconds":
+        checkpoint_seconds = number
+    else:
+        checkpoint_every = max(1, convert(config.checkpoint_every))
+        # If one is a multiple of the other in epochs, it should also be one in steps,
+        # where rounding could prevent it. The steps between two stops are then always
+        # as many, and few are computed in vain (see `dispatch.program_size`).
+        ratio = round(checkpoint_every / eval_every)
+        if abs(checkpoint_every - ratio * eval_every) <= ratio:
+            checkpoint_every = ratio * eval_every
     return Plan(
         steps_per_epoch=steps_per_epoch,
         total_steps=total_steps,
@@ -65,4 +75,5 @@ def make_plan(config: ConfigDict, num_examples: int, first_step: int = 0) -> Pla
         mix_until=convert(config.augment.mix_until),
         stop_after=convert(config.early_stopping.after),
         first_step=first_step,
+        checkpoint_seconds=checkpoint_seconds,
     )
