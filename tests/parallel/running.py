@@ -21,20 +21,14 @@ def train_losses(workdir):
     return {r["step"]: r["loss"] for r in records if r["split"] == "train"}
 
 
-def wait_for(condition, process):
-    """Returns when `condition` has become true, while `process` is still at work."""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline and process.poll() is None:
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError(f"it never came: {process.communicate()}")
-
-
 def wait_for_step(workdir, step, process):
     """Returns when a line of metrics.jsonl has reached `step`."""
-    folder = RunFolder(workdir)
-    wait_for(lambda: any(r["step"] >= step for r in folder.read_metrics()), process)
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and process.poll() is None:
+        if any(r["step"] >= step for r in RunFolder(workdir).read_metrics()):
+            return
+        time.sleep(0.02)
+    raise AssertionError(f"never reached step {step}: {process.communicate()}")
 
 
 def run_code(code, *arguments, **options):

@@ -16,7 +16,6 @@ from tests.parallel.running import (
     outputs,
     running,
     train_losses,
-    wait_for,
     wait_for_step,
 )
 from tests.training.made import differing, newest
@@ -146,16 +145,23 @@ def test_two_processes_resume_with_the_same_bits(signalled, tmp_path):
     assert not differing(newest(pieces), newest(whole))
 
 
+def by_number(path):
+    return int(path.name)
+
+
 @pytest.mark.slow
 def test_two_processes_save_by_the_clock_of_the_first(alone, tmp_path):
-    settings = ("--config.checkpoint_every=0.1 seconds", "--config.eval_every=60 steps")
+    settings = (
+        "--config.checkpoint_every=0.01 seconds", "--config.eval_every=60 steps"
+    )  # fmt: skip
     with training(tmp_path, *settings) as both:
-        # A folder has another name until its checkpoint is complete.
-        saved = (tmp_path / "checkpoints").glob
-        wait_for(lambda: any(path.name.isdigit() for path in saved("*")), both[0])
-        for process in both:
-            process.kill()
-    assert 0 < int(newest(tmp_path).step) < 60
+        texts = outputs(both)
+        assert [process.returncode for process in both] == [0, 0], texts
+    # Without the clock, only the last step would be saved.
+    before, last = sorted((tmp_path / "checkpoints").glob("[0-9]*"), key=by_number)
+    assert 0 < by_number(before) < by_number(last) == 60
+    shutil.rmtree(last)
+    (tmp_path / "results.json").unlink()
     train_and_evaluate(make_config(num_devices=1, eval_every="60 steps"), tmp_path)
     assert_close_states(newest(tmp_path), newest(alone))
 

@@ -5,8 +5,9 @@ import pytest
 from tests.parallel.running import outputs, run_code, running
 
 COMMON_DECISIONS = """
-import sys
+import math, sys
 from vit_jax.parallel import processes, distributed
+from vit_jax.parallel.requests import Requests
 from vit_jax.parallel.commands import run_command
 from vit_jax.errors import UserError
 from vit_jax.parallel.mesh import make_mesh
@@ -16,9 +17,11 @@ def main(arguments):
     distributed.start(arguments[0], 2, me, timeout_seconds=100)
     assert processes.broadcast_from_primary(lambda: [me, None, 0.1]) == [0, None, 0.1]
     assert processes.start_max(10 * me + 5)() == 15
-    shared = processes.SharedMax()
-    calls = [(2 - me, True), (9, False), (3 * me, True), (0, True), (0, False)]
-    assert [shared(value, ask=ask) for value, ask in calls] == [0, 0, 2, 0, 3]
+    # Only the clock of the first process counts.
+    requests = Requests([0, math.inf][me])
+    calls = [(0, True), (9, False), (15 * me, True), (0, False), (0, False)]
+    granted = [requests.granted(number, exchange=now) for number, now in calls]
+    assert granted == [(0, False), (0, False), (0, True), (0, False), (15, False)]
     assert [d.process_index for d in make_mesh(2).devices] == [0, 1]
     assert make_mesh(0).size == 4
     refuse(lambda: make_mesh(3), "3, but 2 processes")

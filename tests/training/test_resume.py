@@ -202,13 +202,14 @@ def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_
     whole = start(tmp_path / "whole")
     pieces = tmp_path / "pieces"
     for number, status, at in (
-        (signal.SIGKILL, -9, 30), (signal.SIGTERM, 143, 120), (signal.SIGINT, 130, 200)
+        (signal.SIGKILL, -9, 80), (signal.SIGTERM, 143, 120), (signal.SIGINT, 130, 200)
     ):  # fmt: skip
         process = start(pieces)
         wait_for_step(pieces, at, process)
         process.send_signal(number)
-        _, errors = process.communicate(timeout=240)
+        output, errors = process.communicate(timeout=240)
         assert process.returncode == status, errors
+        assert ("resuming from step" in output) == (at != 80)
         if status > 0:
             saved = int(
                 re.search(r"saved step (\d+); rerun the same command", errors)[1]

@@ -111,12 +111,7 @@ def parse_interval(value: str | int | float) -> tuple[float, str]:
     Raises:
       UserError: `value` is neither a duration nor a wall-clock time.
     """
-    if not isinstance(value, str) or _PATTERN.fullmatch(value):
-        return parse_duration(value)
-    match = _TIME_PATTERN.fullmatch(value)
-    if not match or match["cpu"]:
-        raise UserError(
-            f'{show(value)} is not an interval; write for example "2 minutes", '
-            '"5 epochs", "300 steps" or "10%".'
-        )
-    return parse_time_budget(value)[0], "seconds"
+    match = _TIME_PATTERN.fullmatch(value) if isinstance(value, str) else None
+    if match and not match["cpu"]:
+        return parse_time_budget(value)[0], "seconds"
+    return parse_duration(value)

@@ -9,7 +9,6 @@ code needs: values of any JSON type, a `UserError` that is raised on all process
 instead of leaving the others waiting, and the names of settings that differ.
 """
 
-import collections
 import json
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -115,28 +114,6 @@ def require_same(settings: dict[str, Any]) -> None:
 
 
 _compiled_max = jax.jit(jnp.max)
-
-
-class SharedMax:
-    """The largest of the processes' values, at the same call in all of them.
-
-    Several processes exchange their values only where `ask` is true, at the end of a
-    logging interval for example, and learn the largest two calls later, when it is
-    available without waiting; the calls between return 0.
-    """
-
-    def __init__(self):
-        self._answers: collections.deque[Callable[[], int] | None] = collections.deque(
-            2 * [None]
-        )
-
-    def __call__(self, value: int, *, ask: bool) -> int:
-        """The largest value, which is not negative; `value` if no other process is."""
-        if not distributed.is_started():
-            return value
-        self._answers.append(start_max(value) if ask else None)
-        wait_for_answer = self._answers.popleft()
-        return wait_for_answer() if wait_for_answer else 0
 
 
 def start_max(value: int) -> Callable[[], int]:

@@ -42,7 +42,8 @@ def _short_intervals(
 ) -> Bool[np.ndarray, " records"]:
     """Whether a record is of less than half as many steps as the longest.
 
-    Evaluations cut intervals in two, and the time of a short part is too inexact.
+    Evaluations and checkpoints cut intervals in two, and the time of a short part is
+    too inexact.
     """
     is_train = np.array([record["split"] == "train" for record in records])
     steps = np.array([record.get("step", 0) for record in records])

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import time
 from typing import NoReturn
 
 import jax
@@ -11,6 +10,7 @@ from jaxtyping import Array
 
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
+from vit_jax.parallel.requests import Requests
 from vit_jax.parallel.signals import Interrupted, StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
@@ -46,8 +46,8 @@ class Loop:
         self._experiment, self._folder = experiment, folder
         self._checkpoints, self._program = checkpoints, program
         self._history = history
-        self._requests, self._last_save = processes.SharedMax(), time.monotonic()
         config, plan = experiment.config, experiment.plan
+        self._requests = Requests(plan.checkpoint_seconds)
         self._progress = Progress(plan.last_step, self._step, plan.log_every)
         tensorboard = None
         if config.tensorboard and processes.is_primary():
@@ -88,7 +88,9 @@ class Loop:
         # JAX then refuses every copy between host and device that is not explicit.
         with contextlib.closing(stream), jax.transfer_guard("disallow"):
             for num_steps, batches in stream:
-                signal_number, save_is_due = self._ask(signals, interval_ended)
+                signal_number, save_is_due = self._requests.granted(
+                    signals.received or 0, exchange=interval_ended
+                )
                 if signal_number:
                     self._interrupt(signal_number)
                 if profiler:
@@ -121,19 +123,6 @@ class Loop:
         self._progress.close()
         self._checkpoints.wait()
 
-    def _ask(self, signals: StopSignals, ask: bool) -> tuple[int, bool]:
-        """The signal for which all processes stop now, or 0; and whether all save a
-        checkpoint after this dispatch, because it is time on the primary one's clock.
-        """
-        now, interval = time.monotonic(), self._experiment.plan.checkpoint_seconds
-        is_due = processes.is_primary() and now - self._last_save >= interval
-        if ask and is_due:
-            # Of several processes, the answer comes later; this one asks only once.
-            self._last_save = now
-        request = 2 * (signals.received or 0) + is_due
-        signal_number, saves = divmod(self._requests(request, ask=ask), 2)
-        return signal_number, bool(saves)
-
     def _put_lr_scale(self) -> Array:
         scale = self._history.lr_scale(self._experiment.stage_config.schedule)
         return meshes.put(np.float32(scale), meshes.replicated(self._experiment.mesh))
@@ -160,11 +149,12 @@ class Loop:
         clock = self._log.clock
         self._history.train_seconds = clock.seconds
         self._history.cpu_seconds = clock.cpu_seconds
-        self._last_save = time.monotonic()
         metadata = dataclasses.asdict(self._history)
         self._checkpoints.save(
             self._step, self.state, metadata=metadata, accuracy=accuracy, loss=loss
         )
+        # The save may have waited for the one before, however long that took.
+        self._requests.saved()
 
     def _interrupt(self, signal_number: int) -> NoReturn:
         self._log.drain()
