@@ -41,6 +41,7 @@ from vit_jax.errors import UserError
         ("--config.augment.erase_area=(0.5, 2)", ["erase_area", "at most 1"]),
         ("--config.augment.erase_fill=red", ["erase_fill", "a finite number"]),
         ("--cofnig.model.depth=3", ["Unknown argument"]),
+        ("configs/vit.py", ["Unknown argument", "write --config=configs/vit.py"]),
     ],
 )
 def test_refusals_name_key_value_and_what_is_allowed(argument, words):

@@ -121,9 +121,7 @@ def test_no_classes_and_no_folder(tmp_path):
     with pytest.raises(UserError, match=r"has no class folders"):
         from_folder.load(str(tmp_path))
     for path in ("", str(tmp_path / "nothing")):
-        with pytest.raises(
-            UserError, match=r"must be a folder with one folder of images"
-        ):
+        with pytest.raises(UserError, match="which is no folder, but must name one"):
             from_folder.load(path)
 
 

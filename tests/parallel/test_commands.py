@@ -1,5 +1,6 @@
 """The start and the end of every command."""
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -39,6 +40,15 @@ def test_a_command_says_what_it_loads_before_jax_is_there(name, flags):
     )
     said = subprocess.check_output([sys.executable, "-c", code], text=True)
     assert said == "loading RUN ... False\n"
+
+
+def test_a_wrong_flag_is_one_sentence():
+    for command in ("evaluate", "compare", "explore"):
+        module = importlib.import_module(f"vit_jax.{command}")
+        with pytest.raises(
+            UserError, match=rf"required.* `python -m vit_jax.{command}"
+        ):
+            module.main([])
 
 
 def test_a_closed_standard_error_keeps_the_exit_status(tmp_path):

@@ -1,7 +1,6 @@
 """The files of a run folder, and what may change when a run goes on."""
 
 import json
-import re
 
 import jax
 import pytest
@@ -38,7 +37,15 @@ def test_settings_that_only_change_the_display_may_change(tmp_path):
     assert not folder.changes(make_config({"log_every": "1 epoch"}), five)
     assert folder.changes(make_config({"seed": 1}), five) == ["seed: 0 -> 1"]
     (change,) = folder.changes(make_config({}), {"num_examples": 6})
-    assert re.fullmatch(r"dataset: .*5.* -> .*6.*", change)
+    assert change == "dataset.num_examples: 5 -> 6"
+
+
+def test_files_of_somebody_else_are_not_overwritten(tmp_path):
+    (tmp_path / "figures").mkdir()
+    RunFolder(tmp_path).create()
+    (tmp_path / "figures" / "training_curves.png").touch()
+    with pytest.raises(UserError, match="files in figures/ but no config"):
+        RunFolder(tmp_path).create()
 
 
 def test_a_setting_of_a_later_version_has_its_default_in_older_runs(tmp_path):

@@ -1,5 +1,6 @@
 """Models, sources and augmentations from a user's file; the recipe of the docs."""
 
+import functools
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 
 from vit_jax import augment, data, models
 from vit_jax.config import default_config, load_config_file
@@ -19,6 +21,7 @@ from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.runs.user_code import add_code_of_run, add_user_code
+from vit_jax.training.experiment import make_experiment
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "adding_a_model.md"
@@ -98,8 +101,80 @@ def test_what_is_not_there_is_named(my_code):
         augment.make_augment(config.augment, **arguments)
     data.SOURCES["stripes"] = lambda config_data: None
     config.data.source = "stripes"
-    with pytest.raises(UserError, match="stripes returned None, but must return"):
+    with pytest.raises(UserError, match="stripes returned a NoneType, but must"):
         data.load(config.data)
+
+
+@pytest.mark.parametrize(
+    "own, words",
+    [
+        (lambda key, image: image / 255, "returned float32.16, 16, 3., but must"),
+        (lambda key, image: image[2:-2], "returned uint8.12, 16, 3., but must"),
+        (lambda key, image: None, "returned NoneType, but must return an image"),
+        (
+            lambda key, image: 255 - image if jax.random.bernoulli(key) else image,
+            r"use jnp.where .*test_user_code.py, line \d+",
+        ),
+    ],
+)
+def test_an_augmentation_that_returns_something_else_is_refused(
+    monkeypatch, own, words
+):
+    monkeypatch.setitem(augment.AUGMENTATIONS, "own", own)
+    config = default_config().augment
+    config.own = "own"
+    operation = augment.make_augment(
+        config, mean=(0,) * 3, std=(1,) * 3, num_classes=2, mix_until_step=0
+    )
+    images, key = jnp.zeros((4, 16, 16, 3), np.uint8), jax.random.key(0)
+    indices = jnp.arange(4, dtype=jnp.int32)
+    with pytest.raises(UserError, match=words):
+        operation(
+            key, images, indices, step=jnp.int32(0), epochs=indices, indices=indices,
+            run_key=key,
+        )  # fmt: skip
+
+
+class _Own(nn.Module):
+    num_classes: int = 10
+    dtype: str = "float32"
+    results: int = 1
+
+    def __call__(self, images, *, train=False):
+        logits = jnp.zeros((len(images), self.num_classes * self.results))
+        return logits if self.results else (logits, logits)
+
+
+class _WithoutTrain(nn.Module):
+    num_classes: int = 10
+    dtype: str = "float32"
+
+    def __call__(self, images):
+        return images
+
+
+@pytest.mark.parametrize(
+    "row, words",
+    [
+        (
+            functools.partial(_Own, results=0),
+            "own of config.code returned a tuple, but",
+        ),
+        (functools.partial(_Own, results=2), r"returned shape .1, 20., but .* .1, 10."),
+        (_WithoutTrain, "must be a flax.linen.Module with the fields"),
+        (nn.Dense, "must be a flax.linen.Module with the fields"),
+    ],
+)
+def test_a_model_that_returns_no_logits_is_refused(
+    monkeypatch, tiny_config, row, words
+):
+    monkeypatch.setitem(models.MODELS, "own", row)
+    config = tiny_config(
+        model__name="own", model__patch_size=None, model__width=None,
+        model__depth=None, model__num_heads=None,
+    )  # fmt: skip
+    with pytest.raises(UserError, match=words):
+        make_experiment(config, data.load(config.data))
 
 
 @pytest.mark.slow

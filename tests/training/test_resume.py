@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -206,6 +207,10 @@ def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_
     ):  # fmt: skip
         process = start(pieces)
         wait_for_step(pieces, at, process)
+        # A folder has another name until its checkpoint is complete.
+        while not any(p.name.isdigit() for p in (pieces / "checkpoints").iterdir()):
+            time.sleep(0.01)
+            assert process.poll() is None
         process.send_signal(number)
         output, errors = process.communicate(timeout=240)
         assert process.returncode == status, errors

@@ -16,6 +16,12 @@ def test_the_summary_says_what_the_run_will_do(tiny_config):
         "adamw", "warmup_cosine",
     ):  # fmt: skip
         assert words in text
+    assert "note" not in text
+    config = tiny_config(batch_size=2000, linear_probe=True)
+    text = summarize(make_experiment(config, splits), num_params)
+    assert "linear probe" in text and "those of random weights" in text
+    text = describe_stage(make_experiment(tiny_config(batch_size=2000), splits))
+    assert "a batch is more than the 1,338 training images" in text
     same = {**splits, "val": splits["test"]}
     config = tiny_config(data__select_on="test", data__validation=0)
     text = summarize(make_experiment(config, same), num_params)

@@ -43,8 +43,8 @@ def name_runs(workdirs: Sequence[str]) -> list[str]:
     paths = [pathlib.Path(workdir).resolve() for workdir in workdirs]
     if len(paths) < 2 or len(set(paths)) < len(paths):
         raise UserError(
-            f"{len(paths)} run folders are given, {len(set(paths))} of them different, "
-            "but a comparison needs at least two, each given once."
+            "A comparison needs the folders of at least two runs, each given once, but "
+            f"{len(paths)} were given, {len(set(paths))} of them different."
         )
     names = [path.name for path in paths]
     return names if len(set(names)) == len(names) else list(workdirs)

@@ -63,7 +63,7 @@ def predict(options: argparse.Namespace) -> int:
         make_folder(options.figures, "--figures")
     for found in predict_files(run, files, images, options.figures):
         print(json.dumps(found) if options.json else _to_text(found))
-    if not options.json:
+    if files and not options.json:
         print(describe_temperature(run.temperature))
     return int(len(files) < len(wanted))
 

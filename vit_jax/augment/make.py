@@ -1,5 +1,6 @@
 """The whole augmentation of a batch, as the settings describe it."""
 
+import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -73,9 +74,33 @@ def _followed_by(policy: Callable, name: str) -> Callable:
 
     def both(key, image):
         image = policy(key, image)
-        return AUGMENTATIONS[name](jax.random.fold_in(key, 1), image)
+        try:
+            result = AUGMENTATIONS[name](jax.random.fold_in(key, 1), image)
+        except jax.errors.ConcretizationTypeError as error:
+            raise UserError(
+                f'The augmentation "{name}" decides in Python by a value that is known '
+                "only when the compiled program runs; use jnp.where or jax.lax.cond in "
+                f"place of if, and take sizes from image.shape ({_user_line(error)})."
+            ) from error
+        found = getattr(result, "shape", None), getattr(result, "dtype", None)
+        if found != (image.shape, image.dtype):
+            what = f"{found[1]}{list(found[0])}" if found[1] else type(result).__name__
+            raise UserError(
+                f'The augmentation "{name}" returned {what}, but must return an image '
+                f"like the one that it gets, {image.dtype}{list(image.shape)} with "
+                "values from 0 to 255; round and convert it with jnp.rint(image)"
+                ".astype(jnp.uint8)."
+            )
+        return result
 
     return both
+
+
+def _user_line(error: Exception) -> str:
+    """File and line of the innermost code outside of libraries that raised `error`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "site-packages" not in frame.filename]
+    return f"{own[-1].filename}, line {own[-1].lineno}"
 
 
 def _make_mixing(config: Any) -> Callable[..., tuple[Array, Array]] | None:

@@ -61,9 +61,11 @@ def apply_overrides(
                 "and give --config=FILE.py."
             )
         if not argument.startswith("--config."):
+            hint = "settings are written --config.group.name=value"
+            if argument.endswith(".py") and not argument.startswith("-"):
+                hint = f"write --config={argument}"
             raise UserError(
-                f"Unknown argument {argument}{did_you_mean(argument, flags)}; settings "
-                "are written --config.group.name=value."
+                f"Unknown argument {argument}{did_you_mean(argument, flags)}; {hint}."
             )
         key, equals, text = argument.removeprefix("--config.").partition("=")
         if not equals:

@@ -98,7 +98,6 @@ def number(
     else:
         kind = "a finite number"
     kind += " (not included)" if open_high else ""
-    kind += f", 0 or of a size from {_MIN_NUMBER:g} to {MAX_NUMBER:g}"
     return Field(default, meaning, kind, check)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vit_jax.data.dataset import Dataset, with_test
 from vit_jax.data.decoded import decode_files
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
 from vit_jax.files import user_path
 
 _LOGGER = logging.getLogger(__name__)
@@ -38,8 +38,9 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
     root = user_path(path)
     if not path or not root.is_dir():
         raise UserError(
-            f'config.data.dir is "{path}", but must be a folder with one folder of '
-            "images for each class, or with such folders under train/ and test/."
+            f"config.data.dir is {show(path)}, which is no folder, but must name one "
+            "with a folder of images for each class, or with such folders under train/ "
+            "and test/."
         )
     if (root / "train").is_dir():
         folders = {

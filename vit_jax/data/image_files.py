@@ -85,7 +85,9 @@ def read_image(
     except Image.DecompressionBombError as error:
         raise _too_large(path, "far too many") from error
     except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise UnreadableImageError(f"{path}: {error}") from error
+        # The text of an OSError may repeat the path.
+        what = getattr(error, "strerror", None) or error
+        raise UnreadableImageError(f"{path}: {what}") from error
     return np.asarray(rgb), mode
 
 

@@ -67,6 +67,12 @@ def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:
     return (config_data.image_size, config_data.image_size, channels), num_classes
 
 
+def _describe(error: OSError) -> str:
+    """What went wrong, with the file where that is known."""
+    what = error.strerror or str(error)
+    return f"{what}: {error.filename}" if error.filename else what
+
+
 def load(config_data: Any) -> dict[str, Dataset]:
     """The splits of a run: "train", "test", and perhaps "val" and "subset_test".
 
@@ -94,14 +100,15 @@ def load(config_data: Any) -> dict[str, Dataset]:
     except OSError as error:
         raise UserError(
             f"The data cannot be read with config.data.source={config_data.source} and "
-            f"config.data.dir={show(config_data.dir)} ({error.strerror}); mend that or "
-            "give another folder."
+            f"config.data.dir={show(config_data.dir)} ({_describe(error)}); mend that "
+            "or give another folder."
         ) from error
     is_mapping = isinstance(splits, dict) and "train" in splits
     if not is_mapping or not all(isinstance(s, Dataset) for s in splits.values()):
         raise UserError(
-            f"The source {config_data.source} returned {splits!r:.200}, but must "
-            'return {"train": Dataset, "test": Dataset}, and perhaps "val".'
+            f"The source {config_data.source} returned a {type(splits).__name__}, but "
+            'must return the mapping {"train": Dataset, "test": Dataset}, and perhaps '
+            '"val", of vit_jax.data.Dataset.'
         )
     splits = with_test(splits)
     train = splits["train"]

@@ -2,9 +2,11 @@
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 from flax import linen as nn
 from jax.typing import DTypeLike
 from ml_collections import ConfigDict
@@ -56,6 +58,8 @@ MODELS: dict[str, functools.partial] = {
     "resnet50": functools.partial(ResNet, stage_sizes=(3, 4, 6, 3), bottleneck=True),
 }  # fmt: skip
 
+_BUILT_IN = frozenset(MODELS)
+
 # Settings that have an effect only if another setting has a certain value.
 _NEEDS = {
     "distillation_token": ("pooling", "cls"),
@@ -89,6 +93,8 @@ def make_model(
         have no effect, or settings do not fit each other or the image.
     """
     network = _row(config_model["name"]).func
+    if config_model["name"] not in _BUILT_IN:
+        _check_interface(config_model["name"], network)
     settings = _resolve(config_model)
     if network is ViT:
         _check_patches(settings, image_shape)
@@ -132,13 +138,14 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
         if field.name not in apart
     }
     given = {k: v for k, v in config_model.items() if v is not None and k not in apart}
-    for key, value in given.items():
-        if key not in defaults:
-            known = ", ".join(key for key in config_model if key in defaults)
-            raise UserError(
-                f"config.model.{key} is {value!r}, but {name} has no such setting; "
-                f"leave it None or change one of {known}."
-            )
+    if unknown := [key for key in given if key not in defaults]:
+        known = ", ".join(key for key in config_model if key in defaults)
+        first = unknown[0]
+        raise UserError(
+            f"config.model.{first} is {given[first]!r}, but {name} has only the "
+            f"settings {known}; set those that it does not have to None: "
+            f"{' '.join(f'--config.model.{key}=None' for key in unknown)}"
+        )
     if "stem_channels" in given:
         given["stem_channels"] = tuple(int(c) for c in given["stem_channels"])
     settings = defaults | given
@@ -149,6 +156,44 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
                 f"with config.model.{switch}={needed}; set that, or leave {key} None."
             )
     return settings
+
+
+def _check_interface(name: str, network: Any) -> None:
+    """Refuses a model of `config.code` that could not be built or called."""
+    is_module = isinstance(network, type) and issubclass(network, nn.Module)
+    fields = {f.name for f in dataclasses.fields(network)} if is_module else set()
+    takes = inspect.signature(network.__call__).parameters if is_module else {}
+    if not {"num_classes", "dtype"} <= fields or "train" not in takes:
+        raise UserError(
+            f"The model {name} of config.code must be a flax.linen.Module with the "
+            "fields num_classes and dtype, whose __call__ takes (images, *, "
+            f"train=False), but {network} is not; add what it lacks."
+        )
+
+
+def check_logits(name: str, model: nn.Module, variables: Any, image: Any) -> None:
+    """Refuses a model of `config.code` that does not return logits.
+
+    Args:
+      name: its row of `MODELS`; for a row of this package nothing is done.
+      variables, image: arrays or shapes of arrays; the image has a batch axis.
+
+    Raises:
+      UserError: the result is no array [batch, num_classes].
+    """
+    if name in _BUILT_IN:
+        return
+    expected = (len(image), model.num_classes)
+    result = jax.eval_shape(
+        functools.partial(model.apply, train=False), variables, image
+    )
+    if getattr(result, "shape", None) != expected:
+        shape = getattr(result, "shape", None)
+        what = f"a {type(result).__name__}" if shape is None else f"shape {list(shape)}"
+        raise UserError(
+            f"The model {name} of config.code returned {what}, but must return logits "
+            f"of shape {list(expected)}, [batch, num_classes]."
+        )
 
 
 def _check_patches(

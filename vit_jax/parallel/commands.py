@@ -8,6 +8,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from vit_jax.errors import UserError
 from vit_jax.files import is_full
@@ -30,6 +31,13 @@ _PACKAGES = {
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser that reports a mistake as every other one is: in one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; `{self.prog} --help` shows what can be given.")
+
+
 def make_parser(
     name: str, doc: str | None, epilog: str | None = None
 ) -> argparse.ArgumentParser:
@@ -38,7 +46,7 @@ def make_parser(
     `name` is that of the module, as after `python -m`, and `doc` its docstring.
     """
     script = os.path.basename(sys.argv[0])
-    return argparse.ArgumentParser(
+    return _Parser(
         prog=script if script.startswith("vit-jax-") else f"python -m {name}",
         description=doc,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -30,7 +30,7 @@ from ml_collections import ConfigDict
 from vit_jax import models
 from vit_jax.config import flatten, read_saved_config
 from vit_jax.config.settings import MAX_SIDE
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
 from vit_jax.files import (
     as_json,
     make_folder,
@@ -79,7 +79,19 @@ class RunFolder:
         leads out of it."""
         make_folder(self.path, "--workdir")
         refuse_links(self.path, _FOLDERS)
+        if not self.has("config"):
+            self._require_empty()
         make_folder(self.figures, "--workdir")
+
+    def _require_empty(self) -> None:
+        """Refuses a folder whose files, which are no run's, would be overwritten."""
+        for name in _FOLDERS:
+            if (self.path / name).is_dir() and any((self.path / name).iterdir()):
+                raise UserError(
+                    f"{self.path} has files in {name}/ but no config.json, so it is no "
+                    "run's folder; give another --workdir, best one that does not "
+                    "exist yet."
+                )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -125,10 +137,10 @@ class RunFolder:
         saved = read_saved_config(self.read("config"))
         old, new = _to_compare(saved), _to_compare(config)
         if self.has("dataset"):
-            old |= {"dataset": self.read("dataset")}
-            new |= {"dataset": as_json(dataset)}
+            old |= flatten({"dataset": self.read("dataset")})
+            new |= flatten({"dataset": as_json(dataset)})
         return [
-            f"{key}: {old.get(key)!r} -> {new.get(key)!r}"
+            f"{key}: {show(old.get(key))} -> {show(new.get(key))}"
             for key in sorted(old.keys() | new.keys())
             if old.get(key) != new.get(key) and key not in FREE_SETTINGS
         ]

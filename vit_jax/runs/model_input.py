@@ -16,9 +16,9 @@ def as_images(
 
     Args:
       images: an array, or a list of arrays. Besides uint8 it may hold other whole
-        numbers from 0 to 255, or floats from 0 to 1, which are multiplied by 255 and
-        rounded. One image may come without the first axis, and grey images without the
-        last one. No image at all is allowed.
+        numbers from 0 to 255 (as floats only if one is at least 32), or floats from 0
+        to 1, which are multiplied by 255 and rounded. One image may come without the
+        first axis, and grey images without the last one. No image at all is allowed.
       image_shape: height, width and channels that the model was trained on.
 
     Raises:
@@ -62,11 +62,14 @@ def _as_uint8(array: np.ndarray) -> np.ndarray:
     low, high = float(array.min()), float(array.max())
     if array.dtype.kind == "f" and low >= 0 and high <= 1:
         return np.rint(255.0 * array).astype(np.uint8)
-    if low >= 0 and high <= 255 and (array == np.rint(array)).all():
+    is_whole = low >= 0 and high <= 255 and (array == np.rint(array)).all()
+    # Nobody stores a picture in floats of which the lightest is below 32 of 255, but
+    # other scales do come as floats: scikit-learn's digits are 0.0 to 16.0.
+    if is_whole and (array.dtype.kind != "f" or high >= 32):
         return array.astype(np.uint8)
     raise UserError(
         f"Images must be uint8 from 0 to 255, but {array.dtype} from {low:g} to "
-        f"{high:g} was given; whole numbers from 0 to 255 and floats from 0 to 1 are "
-        "converted, and nothing else, because its white is not known. Images that are "
-        "normalised already go to run.model.apply."
+        f"{high:g} was given, whose white is not known; scale them to floats from 0 to "
+        "1, or to whole numbers from 0 to 255. Images that are normalised already go "
+        "to run.model.apply."
     )

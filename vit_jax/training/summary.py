@@ -51,6 +51,11 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     }
     if config.linear_probe:
         rows["schedule"] = "linear probe: only the head is fitted, and no step trained"
+        if not config.pretrained.path:
+            rows["schedule"] += (
+                "; note: the features are those of random weights, since "
+                "config.pretrained.path is empty"
+            )
     if config.distill.teacher:
         rows["teacher"] = (
             f"{config.distill.teacher}, step {config.distill.step:,}: its "
@@ -68,6 +73,11 @@ def describe_stage(experiment: Experiment) -> str:
         f"({epochs:.4g} epochs), {_describe_rates(config.optim)}, "
         f"{config.schedule.name}"
     )
+    if plan.steps_per_epoch < 1:
+        text += (
+            f"; note: a batch is more than the {len(experiment.splits['train']):,} "
+            "training images, so that each is seen more than once in a step"
+        )
     if experiment.trained is not None or experiment.config.stages:
         params = jax.eval_shape(experiment.init_state).params
         part, _ = trainable.split(params, experiment.trained)

@@ -102,7 +102,8 @@ def _train_and_evaluate(
         if not resume_with_changes:
             raise UserError(
                 f"{folder.path} holds a run with other settings ({changes}); give "
-                "another --workdir, the same settings, or --resume_with_changes."
+                "another --workdir, the same settings, or --resume_with_changes "
+                "(in Python resume_with_changes=True)."
             )
         say(f"resuming with other settings: {changes}")
     # Several processes on one host would write the same file.
