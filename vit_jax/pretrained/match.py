@@ -80,9 +80,10 @@ def _misfit(
     }
     found = "; it ".join(f"{verb} {shorten(x, 4)}" for verb, x in lists.items() if x)
     hint = ", ".join(f"{name}={file}" for name, (file, _) in report.differences.items())
-    hint = f"set config.model to the weights' {hint}, or" if hint else "choose a"
-    hint += " config.model that fits, or" if hint == "choose a" else ""
+    hint = (
+        f"set config.model to the weights' {hint}" if hint else "choose another model"
+    )
     return UserError(
-        f"The weights file {report.path} does not fit the model: it {found}; {hint} "
-        "name what may differ by regular expressions in config.pretrained.allow."
+        f"The weights file {report.path} does not fit the model: it {found}; {hint}, "
+        "or name what may differ by regular expressions in config.pretrained.allow."
     )
