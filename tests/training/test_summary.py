@@ -1,5 +1,7 @@
 import importlib.util
 
+from flax import linen as nn
+
 from vit_jax import data, models
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.summary import describe_results, describe_stage, summarize
@@ -57,6 +59,7 @@ def test_every_rate_is_named_and_no_word_twice(tiny_config):
 def test_the_result_has_an_interval_and_what_to_type_next():
     results = {
         "test": {"accuracy": 0.9, "num_examples": 100},
+        "model": "vit",
         "best_step": 468,
         "selected_on": "val",
         "train_seconds": 33.25,
@@ -76,3 +79,13 @@ def test_the_result_has_an_interval_and_what_to_type_next():
     results["test"] = {"accuracy": None, "num_examples": 100, "loss": 0.5}
     assert "test reconstruction loss 0.5000 on 100" in describe_results(results, "r")
     assert "--config.pretrained.path=r" in describe_results(results, "r")
+
+
+def test_heat_maps_are_not_suggested_for_a_model_of_ones_own(monkeypatch):
+    monkeypatch.setitem(models.MODELS, "own", nn.Dense)
+    results = {
+        "test": {"accuracy": 0.9, "num_examples": 100}, "model": "own", "best_step": 1,
+        "selected_on": "val", "train_seconds": 1.0,
+    }  # fmt: skip
+    text = describe_results(results, "r")
+    assert "vit_jax.predict" in text and "vit_jax.explain" not in text

@@ -110,9 +110,12 @@ def describe_results(results: Mapping[str, Any], workdir: str) -> str:
     test, command = results["test"], f"  python -m vit_jax.{{}} --workdir={workdir}"
     commands = [
         f"{command.format('evaluate')} --report",
-        command.format("explain"),
         f"{command.format('predict')} photo.jpg",
     ]
+    row = models.MODELS[results["model"]]
+    # There are heat maps of these only.
+    if getattr(row, "func", row) in (models.ViT, models.ResNet):
+        commands.insert(1, command.format("explain"))
     score = "accuracy not known"
     if test["accuracy"] is not None:
         low, high = classification.accuracy_interval(
