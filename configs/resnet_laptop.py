@@ -20,8 +20,8 @@ of an AMD EPYC, the others on an Intel Xeon (family 6, model 207) beside other p
   :small_quick, --config.num_steps=2740       84.63 ± 0.28%  85.36%   7.8    20 to 37
   :quick, time_budget="25 CPU minutes"        63.77%         63.90%   1.1    23
 
-The ViT of vit_laptop.py has 88.02, 87.29 and 83.83% in the first three, and 84.86 ±
-0.39% (2 seeds) where a network of the third one's length teaches it (folders
+The ViT of vit_laptop.py has 88.02, 87.29 and 83.83% in the first three, and 84.96 ±
+0.33% where a network of the third one's length teaches it (folders
 resnet_laptop_small_* and resnet18_quick of experiments/results). The other variants are
 not measured yet. TrivialAugment is here because the ViT has it, and is not shown to
 help; nothing here was chosen by a result.

@@ -15,8 +15,7 @@ rest. Images are cropped and flipped, and the two longer variants also have
 TrivialAugment.
 
 Results on the test split (10,000 images, scored once). Rows with ± are the mean and
-standard deviation of seeds 0, 1 and 2, the last row of seeds 0 and 1; all others are of
-seed 0. The rows marked * ran on one core of an AMD EPYC, the others on an Intel Xeon
+standard deviation of seeds 0, 1 and 2; all others are of seed 0. The rows marked * ran on one core of an AMD EPYC, the others on an Intel Xeon
 beside other programs:
 
   variant                                 test           held out epochs CPU minutes
@@ -25,7 +24,7 @@ beside other programs:
   default, 13,500 steps, policy=none    * 88.51%         89.42%   38.4   111
   default, 13,500 steps                 * 88.33%         88.48%   38.4   113
   :quick, 2,813 steps                     83.83 ± 0.18%  84.17%   8      35 to 42
-  :quick, 2,813 steps, soft teacher     * 84.86 ± 0.39%  85.14%   8      29
+  :quick, 2,813 steps, soft teacher     * 84.96 ± 0.33%  85.09%   8      29 to 31
 
 13,500 steps are --config.num_steps=13500 --config.time_budget=None. The teacher is a
 small ResNet of as many steps as resnet_laptop.py:small_quick, whose training is not in
