@@ -15,8 +15,8 @@ rest. Images are cropped and flipped, and the two longer variants also have
 TrivialAugment.
 
 Results on the test split (10,000 images, scored once). Rows with ± are the mean and
-standard deviation of seeds 0, 1 and 2; all others are of seed 0. The rows marked * ran on one core of an AMD EPYC, the others on an Intel Xeon
-beside other programs:
+standard deviation of seeds 0, 1 and 2; all others are of seed 0. The rows marked * ran
+on one core of an AMD EPYC, the others on an Intel Xeon beside other programs:
 
   variant                                 test           held out epochs CPU minutes
   default, augment.policy=none            88.02%         88.40%   27     123
