@@ -39,7 +39,7 @@ from vit_jax.errors import UserError
         ("--config.seed={[]:1}", ["config.seed", "whole number"]),
         ("--config.augment.erase_area=(0.5, 0.1)", ["erase_area", "smaller first"]),
         ("--config.augment.erase_area=(0.5, 2)", ["erase_area", "at most 1"]),
-        ("--config.augment.erase_fill=red", ["erase_fill", "a finite number"]),
+        ("--config.augment.erase_fill=red", ["erase_fill", "float32 holds"]),
         ("--cofnig.model.depth=3", ["Unknown argument"]),
         ("configs/vit.py", ["Unknown argument", "write --config=configs/vit.py"]),
     ],

@@ -5,11 +5,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from vit_jax.config.durations import (
-    parse_duration,
-    parse_interval,
-    parse_time_budget,
-)
+from vit_jax.config.durations import parse_duration, parse_interval, parse_time_budget
 
 # JAX counts in int32, and computes in float32: outside of these, numbers overflow or
 # become 0 somewhere on the way.
@@ -94,9 +90,9 @@ def number(
     if high < math.inf:
         kind = f"a number from {low:g} to {high:g}"
     elif low > -math.inf:
-        kind = f"a number of at least {low:g}"
+        kind = f"a number of at least {low:g} that float32 holds"
     else:
-        kind = "a finite number"
+        kind = "a number that float32 holds"
     kind += " (not included)" if open_high else ""
     return Field(default, meaning, kind, check)
 

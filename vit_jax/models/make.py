@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from flax import linen as nn
 from jax.typing import DTypeLike
 from ml_collections import ConfigDict
@@ -171,28 +172,30 @@ def _check_interface(name: str, network: Any) -> None:
         )
 
 
-def check_logits(name: str, model: nn.Module, variables: Any, image: Any) -> None:
+def check_logits(
+    name: str, model: nn.Module, variables: Any, image_shape: tuple[int, int, int]
+) -> None:
     """Refuses a model of `config.code` that does not return logits.
 
     Args:
       name: its row of `MODELS`; for a row of this package nothing is done.
-      variables, image: arrays or shapes of arrays; the image has a batch axis.
+      variables: arrays, or their shapes.
+      image_shape: height, width and channels.
 
     Raises:
       UserError: the result is no array [batch, num_classes].
     """
     if name in _BUILT_IN:
         return
-    expected = (len(image), model.num_classes)
-    result = jax.eval_shape(
-        functools.partial(model.apply, train=False), variables, image
-    )
-    if getattr(result, "shape", None) != expected:
-        shape = getattr(result, "shape", None)
+    image = jax.ShapeDtypeStruct((1, *image_shape), np.float32)
+    apply = functools.partial(model.apply, train=False)
+    result = jax.eval_shape(apply, variables, image)
+    shape = getattr(result, "shape", None)
+    if shape != (1, model.num_classes):
         what = f"a {type(result).__name__}" if shape is None else f"shape {list(shape)}"
         raise UserError(
             f"The model {name} of config.code returned {what}, but must return logits "
-            f"of shape {list(expected)}, [batch, num_classes]."
+            f"of shape [1, {model.num_classes}], [batch, num_classes]."
         )
 
 

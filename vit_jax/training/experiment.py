@@ -123,8 +123,7 @@ def make_experiment(
     image_shape = augment.input_shape(train.images.shape[1:], config.data.resize)
     model = build_model(config, image_shape, len(train.class_names))
     shapes = models.variable_shapes(model, image_shape)
-    image = jax.ShapeDtypeStruct((1, *image_shape), np.float32)
-    models.check_logits(config.model.name, model, shapes, image)
+    models.check_logits(config.model.name, model, shapes, image_shape)
     if config.linear_probe:
         resolve.check_probe(model, shapes, image_shape)
     trained = resolve.trained_names(config, shapes["params"])
