@@ -40,6 +40,12 @@ def test_impossible_combinations(settings, words):
         assert word in str(refusal.value)
 
 
+@pytest.mark.parametrize("name", ["num_epochs", "num_steps"])
+def test_a_length_that_is_a_time_points_to_the_time_budget(name):
+    with pytest.raises(UserError, match=r"'20 minutes'.*config\.time_budget takes"):
+        make_config({name: "20 minutes"})
+
+
 def test_default_config_has_every_key():
     assert {key: field.default for key, field in FIELDS.items()} == dict(
         flatten(default_config())

@@ -93,8 +93,10 @@ def _convert(key: str, value: Any) -> Any:
     try:
         return FIELDS[key].convert(value)
     except (ValueError, TypeError, OverflowError, UserError):
+        is_time = key in ("num_epochs", "num_steps") and isinstance(value, str)
+        hint = "; config.time_budget takes a time" if is_time else ""
         raise UserError(
-            f"config.{key} is {show(value)}, but must be {FIELDS[key].allowed}."
+            f"config.{key} is {show(value)}, but must be {FIELDS[key].allowed}{hint}."
         ) from None
 
 
