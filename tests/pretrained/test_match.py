@@ -1,10 +1,11 @@
-"""Tensors and parameters that do not fit each other."""
+"""Tensors and parameters that do not fit each other, and the report on both."""
 
 import numpy as np
 import pytest
 
 from tests.pretrained.loading import OURS, SIZES, TIMM, load, refusal
 from vit_jax.models import ViT
+from vit_jax.pretrained import Report
 
 
 @pytest.mark.slow
@@ -32,3 +33,26 @@ def test_other_sizes_are_refused_with_the_settings_to_set():
     assert "cls_token" in refusal(TIMM, model=model)
     params, _ = load(TIMM, model=model, allow=("class_token",))
     np.testing.assert_array_equal(params["positions"], OURS["positions"][:, 1:])
+
+
+def test_rows_of_one_reason_are_joined():
+    report = Report(
+        path="vit.npz", format="npz", sha256="0f", layout="google", settings={},
+        differences={"norm_eps": (1e-12, 1e-6)}, pretraining_image=(224, 160),
+        mapped={"head/bias": "head/bias"}, resized={"positions": "14 x 14 to 8 x 8"},
+        dropped={"a": "not needed", "b": "other", "c": "not needed"},
+        new={"head/kernel": "a fresh head"},
+    )  # fmt: skip
+    assert str(report).splitlines() == [
+        "weights       vit.npz",
+        "SHA-256       0f",
+        "format        npz, names of google",
+        "mapped        1 parameters",
+        "resized       positions: 14 x 14 to 8 x 8",
+        "dropped       a, c: not needed",
+        "dropped       b: other",
+        "new           head/kernel: a fresh head",
+        "pretrained on 224 x 160 pixels",
+        "differs       config.model.norm_eps is 1e-06, the weights' is 1e-12: "
+        "--config.model.norm_eps=1e-12 takes theirs",
+    ]

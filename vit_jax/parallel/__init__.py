@@ -3,9 +3,8 @@
 mesh.py               the devices, and the sharding of arrays
 distributed.py        several processes start and end together; startup_barrier.py waits
                       until all of them have started
-processes.py          decisions of process 0 for all
+processes.py          decisions of process 0 for all, and when all stop or save
 signals.py            SIGTERM and Ctrl-C: at once, or as a flag between two steps
-requests.py           when all processes stop for a signal, or save by the clock
 commands.py           start and end of every command; streams.py: closed and full ones
 host_memory.py        how the C library allocates memory; compiled_programs.py: JAX's
                       compilation cache

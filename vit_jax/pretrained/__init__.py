@@ -5,10 +5,9 @@ read.py        a file or folder, recognised by its content, and .npz;
                sizes that a zip declares
 layouts.py     tables of the names that other libraries use; rename.py: gives tensors
                our names, and their axes one order
-fit.py         resizes positions and patch kernels; tokens.py: fits tokens and positions
-               to a model
+fit.py         fits tokens, positions and patch kernels to a model
 load.py        the parameters of a model from a file; match.py: refuses what does not
-               fit; report.py: says what became of each tensor
+               fit, and reports what became of each tensor
 write.py       writes parameters for timm
 
 Imports `vit_jax.models`, `vit_jax.files` and `vit_jax.errors` only. Nothing in a file
@@ -16,8 +15,8 @@ is run, and neither PyTorch nor timm is needed.
 """
 
 from vit_jax.pretrained.load import implied_settings, load_pretrained
+from vit_jax.pretrained.match import Report
 from vit_jax.pretrained.read import Weights, read_weights, weights_from_params
-from vit_jax.pretrained.report import Report
 from vit_jax.pretrained.write import save_timm
 
 __all__ = [

@@ -13,12 +13,10 @@ from jaxtyping import PRNGKeyArray
 
 from vit_jax.errors import UserError, require_known
 from vit_jax.models import ViT, init_variables, variable_shapes
-from vit_jax.pretrained.fit import RULES, resize_kernel
-from vit_jax.pretrained.match import match_parameters
+from vit_jax.pretrained.fit import RULES, fit_tokens, resize_kernel
+from vit_jax.pretrained.match import Report, match_parameters
 from vit_jax.pretrained.read import Weights, read_weights
 from vit_jax.pretrained.rename import Renamed, rename, settings_of
-from vit_jax.pretrained.report import Report
-from vit_jax.pretrained.tokens import fit_tokens
 
 HEADS = ("fresh", "zero", "keep")
 
@@ -60,8 +58,7 @@ def load_pretrained(
       UserError: the file cannot be read, or does not fit the model.
     """
     weights = source if isinstance(source, Weights) else read_weights(source)
-    _check_options(model, weights, head, resize)
-    _check_patterns(allow)
+    _check_options(model, weights, head, resize, allow)
     renamed = rename(weights)
     for name, array in renamed.tensors.items():
         renamed.tensors[name] = np.asarray(array, np.float32)
@@ -98,21 +95,18 @@ def implied_settings(source: str | os.PathLike | Weights) -> dict[str, Any]:
     return settings_of(rename(weights), weights.path)
 
 
-def _check_options(model: nn.Module, weights: Weights, head: str, resize: str) -> None:
+def _check_options(
+    model: nn.Module, weights: Weights, head: str, resize: str, allow: tuple[str, ...]
+) -> None:
     if not isinstance(model, ViT) and weights.format != "vit_jax":
         raise UserError(
             f"The weights file {weights.path} is read for ViTs, but the model is a "
             f"{type(model).__name__}; set config.model.name to a ViT, or give a run "
             "folder."
         )
-    for name, value, known in (
-        ("head", head, HEADS),
-        ("resize", resize, (*RULES, "origin")),
-    ):
-        require_known(value, known, f"{name} of pretrained weights", "take")
-
-
-def _check_patterns(allow: tuple[str, ...]) -> None:
+    require_known(head, HEADS, "head of pretrained weights", "take")
+    rules = (*RULES, "origin")
+    require_known(resize, rules, "resize of pretrained weights", "take")
     for pattern in allow:
         try:
             re.compile(pattern)

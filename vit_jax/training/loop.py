@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
-from vit_jax.parallel.requests import Requests
+from vit_jax.parallel.processes import Requests
 from vit_jax.parallel.signals import Interrupted, StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
