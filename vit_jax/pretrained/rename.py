@@ -49,9 +49,8 @@ def rename(weights: Weights) -> Renamed:
     name, prefix = _find_layout(weights)
     layout = LAYOUTS.get(name)
     stated = {key: weights.metadata.get(key) for key in METADATA_SETTINGS}
-    stated["activation"] = {
-        "gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh",
-    }.get(stated.get("activation"), stated.get("activation"))  # fmt: skip
+    ours = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+    stated["activation"] = ours.get(stated["activation"], stated["activation"])
     stated = {key: value for key, value in stated.items() if value is not None}
     settings = dict(layout.settings) if layout else {}
     resize = layout.resize if layout else "cubic_antialias"
@@ -125,8 +124,9 @@ def _add(
     num_heads = _num_heads(target, array)
     if num_heads:
         renamed.settings.setdefault("num_heads", num_heads)
-    torch_like = renamed.layout in ("timm", "hugging_face")
-    renamed.tensors[target] = _unified(target, array, torch_like)
+    if renamed.layout in ("timm", "hugging_face") and target.endswith("kernel"):
+        array = array.transpose(2, 3, 1, 0) if array.ndim == 4 else array.T
+    renamed.tensors[target] = array.reshape(unified_shape(target, array.shape))
     renamed.sources[target] = source
 
 
@@ -155,12 +155,6 @@ def _num_heads(target: str, array: np.ndarray) -> int | None:
     if target.endswith("attention/qkv/kernel") and array.ndim == 4:
         return array.shape[2]
     return None
-
-
-def _unified(target: str, array: np.ndarray, torch_like: bool) -> np.ndarray:
-    if torch_like and target.endswith("kernel"):
-        array = array.transpose(2, 3, 1, 0) if array.ndim == 4 else array.T
-    return array.reshape(unified_shape(target, array.shape))
 
 
 def unified_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
