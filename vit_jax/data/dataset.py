@@ -150,7 +150,8 @@ def hold_out(splits: dict[str, Dataset], config_data: Any) -> dict[str, Dataset]
     "val" and "subset_test" are disjoint random parts of the training split of the data,
     drawn class by class; "train" is the rest, or a part of it. Examples keep their
     order. If the data have a "val" split, it is used unchanged. With select_on="test",
-    "val" is the same object as "test".
+    "val" is the same object as "test"; with "nothing" and no image held out, there is
+    none.
 
     config_data.validation images, or config_data.validation_fraction of all, are
     apportioned to the classes by their sizes. Every class keeps an image to train on,

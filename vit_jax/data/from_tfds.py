@@ -211,10 +211,10 @@ def _read_split(
     images, labels, ids = [], [], []
     expected = builder.info.splits[split].num_examples
     num_channels = builder.info.features[image_key].shape[-1]
-    bar = {"desc": f"Reading {builder.name} {split}", "total": expected}
+    title = f"Reading {builder.name} {split}"
     try:
         examples = _open_split(builder, split, image_key)
-        for example in tqdm(examples, disable=None, **bar):
+        for example in tqdm(examples, title, expected, disable=None):
             if not (stored := example[image_key]):
                 raise ValueError(f"example {len(images)} has no image")
             images.append(decode_image(stored, num_channels, image_size))

@@ -67,19 +67,11 @@ def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:
     return (config_data.image_size, config_data.image_size, channels), num_classes
 
 
-def _describe(error: OSError) -> str:
-    """What went wrong, with the file where that is known."""
-    what = error.strerror or str(error)
-    return f"{what}: {error.filename}" if error.filename else what
-
-
 def load(config_data: Any) -> dict[str, Dataset]:
-    """The splits of a run: "train", "test", and perhaps "val" and "subset_test".
+    """The splits of a run, as `hold_out` makes them of the data.
 
     Args:
-      config_data: the "data" group of the settings. With select_on="test" the "val"
-        split is the same object as "test". With select_on="nothing" and nothing held
-        out there is no "val".
+      config_data: the "data" group of the settings.
 
     Raises:
       UserError: the source is unknown, the data cannot be read, their splits do not
@@ -98,10 +90,11 @@ def load(config_data: Any) -> dict[str, Dataset]:
     try:
         splits = SOURCES[config_data.source](config_data)
     except OSError as error:
+        file = f": {error.filename}" if error.filename else ""
         raise UserError(
             f"The data cannot be read with config.data.source={config_data.source} and "
-            f"config.data.dir={show(config_data.dir)} ({_describe(error)}); mend that "
-            "or give another folder."
+            f"config.data.dir={show(config_data.dir)} ({error.strerror or error}"
+            f"{file}); mend that or give another folder."
         ) from error
     is_mapping = isinstance(splits, dict) and "train" in splits
     if not is_mapping or not all(isinstance(s, Dataset) for s in splits.values()):

@@ -78,16 +78,13 @@ def normalization(
     if mean is None or std is None:
         named = config_data.source in ("tfds", "cifar_files")
         known = STATISTICS.get(dataset_name(config_data)) if named else None
-        usual_mean, usual_std = known or _of_pixels(train)
-        mean, std = mean or usual_mean, std or usual_std
+        if known is None:
+            found = pixel_statistics(train.images)
+            known = (found.mean / 255).tolist(), (found.std / 255).tolist()
+        mean, std = mean or known[0], std or known[1]
     if 0 in std:
         raise UserError(
             f"Channel {std.index(0)} has one value in every training pixel and cannot "
             "be normalised; check the images or set config.data.std."
         )
     return tuple(mean), tuple(std)
-
-
-def _of_pixels(train: Dataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    found = pixel_statistics(train.images)
-    return tuple((found.mean / 255).tolist()), tuple((found.std / 255).tolist())
