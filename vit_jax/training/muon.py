@@ -52,54 +52,48 @@ def scale_by_muon(
                 ahead,
                 optax.tree.bias_correction(updates, beta, count),
             )
-        stacking = _Stacking(updates, dimensions(updates))
-        stacks = optax.tree.cast(stacking.stack(ahead), backend.auto_dtype())
-        stacks, _ = iterations.update(stacks, iterations.init(stacks))
-        updates = stacking.unstack(optax.tree.cast(stacks, jnp.float32))
+        updates = _directions(ahead, dimensions(updates), iterations)
         return updates, state._replace(count=count, mu=momentum)
 
     return optax.GradientTransformation(iterations.init, update)
 
 
-class _Stacking:
-    """Converts parameters to stacks of matrices (rows <= columns) and back."""
-
-    def __init__(self, tree: Any, dimensions: Any):
-        leaves, self._tree = jax.tree.flatten(tree)
-        axes = jax.tree.leaves(
-            dimensions, is_leaf=lambda x: isinstance(x, MuonDimensionNumbers)
-        )
-        self._leaves = [
-            _Leaf(leaf.shape, *one) for leaf, one in zip(leaves, axes, strict=True)
-        ]
-        self._groups: dict[str, list[int]] = {}
-        for index, leaf in enumerate(self._leaves):
-            name = str(sorted(leaf.matrix)) if backend.groups_leaves() else index
-            self._groups.setdefault(f"{name}", []).append(index)
-
-    def stack(self, tree: Any) -> dict[str, Float[Array, "n rows columns"]]:
-        leaves = jax.tree.leaves(tree)
-        return {
-            name: jnp.concatenate(
-                [self._leaves[i].take_apart(leaves[i]) for i in group]
-            )
-            for name, group in self._groups.items()
-        }
-
-    def unstack(self, stacks: dict[str, Array]) -> Any:
-        leaves: list[Any] = [None] * len(self._leaves)
-        for name, group in self._groups.items():
-            start = 0
-            for index in group:
-                leaf = self._leaves[index]
-                matrices = stacks[name][start : start + leaf.count]
-                start += leaf.count
-                leaves[index] = leaf.put_together(matrices)
-        return self._tree.unflatten(leaves)
+def _directions(
+    momentum: Any, dimensions: Any, iterations: optax.GradientTransformation
+) -> Any:
+    """The matrices after `iterations` and the factor, in the tree of `momentum`."""
+    leaves, tree = jax.tree.flatten(momentum)
+    axes = jax.tree.leaves(
+        dimensions, is_leaf=lambda x: isinstance(x, MuonDimensionNumbers)
+    )
+    layouts = [
+        _Layout(leaf.shape, *one) for leaf, one in zip(leaves, axes, strict=True)
+    ]
+    groups: dict[str, list[int]] = {}
+    for index, layout in enumerate(layouts):
+        name = sorted(layout.matrix) if backend.groups_leaves() else index
+        groups.setdefault(str(name), []).append(index)
+    stacks = {
+        name: jnp.concatenate([layouts[i].take_apart(leaves[i]) for i in group])
+        for name, group in groups.items()
+    }
+    stacks = optax.tree.cast(stacks, backend.auto_dtype())
+    stacks, _ = iterations.update(stacks, iterations.init(stacks))
+    stacks = optax.tree.cast(stacks, jnp.float32)
+    for name, group in groups.items():
+        start = 0
+        for index in group:
+            end = start + layouts[index].count
+            leaves[index] = layouts[index].put_together(stacks[name][start:end])
+            start = end
+    return tree.unflatten(leaves)
 
 
-class _Leaf:
-    """The matrices of one leaf: `count` of shape `matrix`, rows by columns."""
+class _Layout:
+    """The matrices of one leaf: `count` of shape `matrix`, rows by columns.
+
+    They are taken apart as stacks in which rows <= columns.
+    """
 
     def __init__(self, shape: tuple[int, ...], rows: Any, columns: Any):
         rows, columns = (
