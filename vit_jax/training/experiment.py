@@ -83,12 +83,14 @@ class Experiment:
             lambda: self.scoring.brief_scores(outputs, labels)
         )
 
-    def score(self, variables: Any, split: str) -> Float[np.ndarray, "n ..."]:
-        """What `eval_step` gives for every image of a split."""
+    def score(
+        self, variables: Any, split: str, eval_step: Callable | None = None
+    ) -> Float[np.ndarray, "n ..."]:
+        """What `eval_step`, or the experiment's own, gives for every image."""
         return scoring.score_split(
             variables,
             self.splits[split].images,
-            eval_step=self.eval_step,
+            eval_step=eval_step or self.eval_step,
             batch_size=self.eval_batch_size,
             mesh=self.mesh,
         )

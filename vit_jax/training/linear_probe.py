@@ -33,7 +33,7 @@ def solve_head(
     It also returns how the head was found; see `fit_logistic`.
     """
     splits = {
-        name: (_features(experiment, state, split.images), split.labels)
+        name: (_features(experiment, state, name), split.labels)
         for name, split in experiment.splits.items()
         if name in ("train", "val")
     }
@@ -98,30 +98,23 @@ def _solve(
         "converged": not failed,
     }
     kernel = np.zeros((features.shape[1], num_classes))
-    bias = np.full(num_classes, -np.inf)
+    # A class without a training image has no finite solution; it is never predicted.
+    bias = np.full(num_classes, -1e4)
     if len(model.classes_) == 2:
         model.coef_ = np.concatenate([-model.coef_, model.coef_]) / 2
         model.intercept_ = np.concatenate([-model.intercept_, model.intercept_]) / 2
     kernel[:, model.classes_], bias[model.classes_] = model.coef_.T, model.intercept_
-    # A class without a training image has no finite solution; it is never predicted.
-    bias[np.isinf(bias)] = -1e4
     return kernel, bias, how
 
 
 def _features(
-    experiment: Experiment, state: TrainState, images: Any
+    experiment: Experiment, state: TrainState, split: str
 ) -> Float[np.ndarray, "n width"]:
-    """The head's input for each image, without augmentation or dropout."""
-    mesh, config = experiment.mesh, experiment.config
+    """The head's input for each image of a split, without augmentation or dropout."""
 
     def step(variables, images):
-        inputs = normalize(images, config.data)
+        inputs = normalize(images, experiment.config.data)
         return model_features(experiment.model, variables, inputs)
 
-    return scoring.score_split(
-        state.variables,
-        images,
-        eval_step=scoring.jit_on(mesh, step),
-        batch_size=experiment.eval_batch_size,
-        mesh=mesh,
-    ).astype(np.float64)
+    eval_step = scoring.jit_on(experiment.mesh, step)
+    return experiment.score(state.variables, split, eval_step).astype(np.float64)

@@ -115,7 +115,7 @@ def trained_names(config: ConfigDict, params: Any) -> frozenset[str] | None:
     if asked.trainable == "all" and asked.layer_decay == 1:
         return None
     names = trainable.trainable_names(params, "all")
-    if asked.layer_decay != 1 and not trainable.num_blocks(list(names)):
+    if asked.layer_decay != 1 and not trainable.num_blocks(names):
         raise UserError(
             f"config.optim.layer_decay is {asked.layer_decay:g}, but "
             f"{config.model.name} has no blocks to decay the learning rate by; set it "

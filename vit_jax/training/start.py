@@ -22,17 +22,11 @@ from vit_jax.training.train_state import TrainState, key_for
 
 def with_variables(state: TrainState, variables: dict[str, Any]) -> TrainState:
     """Replaces the initial "params" and "batch_stats" by others, on the host or not."""
-
-    def place(new: Any, old: Any) -> Any:
-        return jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), new, old)
-
-    params = place(variables["params"], state.params)
-    batch_stats = place(variables["batch_stats"], state.batch_stats)
-    ema = state.ema
-    if ema is not None:
-        # A copy, because a donated state must not hold one buffer twice.
-        ema = jax.tree.map(jnp.copy, {"params": params, "batch_stats": batch_stats})
-    return dataclasses.replace(state, params=params, batch_stats=batch_stats, ema=ema)
+    old = {"params": state.params, "batch_stats": state.batch_stats}
+    new = jax.tree.map(lambda x, y: jax.device_put(x, y.sharding), variables, old)
+    # A copy, because a donated state must not hold one buffer twice.
+    ema = None if state.ema is None else jax.tree.map(jnp.copy, new)
+    return dataclasses.replace(state, **new, ema=ema)
 
 
 def pretrained_variables(

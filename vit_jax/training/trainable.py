@@ -4,6 +4,7 @@ Parameters are named by their path, such as "block0/mlp/out/kernel".
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
@@ -58,10 +59,10 @@ def _after_block(names: list[str], count: int) -> frozenset[str]:
     return frozenset(name for name in names if layer_of(name, depth) > depth - count)
 
 
-def num_blocks(names: list[str]) -> int:
-    """The number of encoder blocks that parameters of these names have."""
-    blocks = {found[0] for name in names if (found := re.match(r"block\d+/", name))}
-    return len(blocks)
+def num_blocks(names: Iterable[str]) -> int:
+    """The number of encoder blocks, by the last one that has one of these names."""
+    blocks = [int(found[1]) for n in names if (found := re.match(r"block(\d+)/", n))]
+    return max(blocks, default=-1) + 1
 
 
 def layer_of(name: str, depth: int) -> int:
@@ -118,8 +119,7 @@ def scale_by_layer(decay: float) -> optax.GradientTransformation:
 
     def scale(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         flat = traverse_util.flatten_dict(updates, sep="/")
-        blocks = [int(found[1]) for n in flat if (found := re.match(r"block(\d+)/", n))]
-        depth = max(blocks, default=-1) + 1
+        depth = num_blocks(flat)
         scaled = {
             name: leaf * decay ** (depth + 1 - layer_of(name, depth))
             for name, leaf in flat.items()
