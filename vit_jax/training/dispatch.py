@@ -34,16 +34,14 @@ class TrainProgram:
 
     Attributes:
       size: the number of steps that the program computes.
-      compiled: the function of `compile_steps`.
+      compiled: (state, batches, lr_scale) -> (state, metrics); see `compile_steps`.
       pipeline: gives each dispatch its batches.
-      root_key: the run's random key, on the mesh.
       compile_seconds: by the wall clock.
     """
 
     size: int
     compiled: Callable
     pipeline: InputPipeline
-    root_key: Key[Array, ""]
     compile_seconds: float
 
 
@@ -58,7 +56,12 @@ def compile_training(experiment: Experiment, state: TrainState) -> TrainProgram:
     start = time.monotonic()
     compiled = compile_steps(experiment, state, root_key, pipeline, size)
     seconds = time.monotonic() - start
-    return TrainProgram(size, compiled, pipeline, root_key, seconds)
+
+    def run(state, batches, lr_scale):
+        inputs = (pipeline.split, batches, root_key, lr_scale, experiment.teacher)
+        return compiled(state, *inputs)
+
+    return TrainProgram(size, run, pipeline, seconds)
 
 
 def program_size(plan: Plan, most: int) -> int:

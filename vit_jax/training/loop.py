@@ -81,7 +81,6 @@ class Loop:
     def _run(self, signals: StopSignals, profiler: Profiler | None) -> None:
         experiment, plan, log = self._experiment, self._experiment.plan, self._log
         program, has_val = self._program, "val" in experiment.splits
-        split, root_key = program.pipeline.split, program.root_key
         lr_scale, interval_ended = self._put_lr_scale(), True
         dispatches = plan_dispatches(plan, self._step, program.size)
         stream = program.pipeline.stream(dispatches, program.size)
@@ -95,9 +94,7 @@ class Loop:
                     self._interrupt(signal_number)
                 if profiler:
                     profiler.before_dispatch(log.paused, self._progress.line)
-                self.state, metrics = program.compiled(
-                    self.state, split, batches, root_key, lr_scale, experiment.teacher
-                )
+                self.state, metrics = program.compiled(self.state, batches, lr_scale)
                 self._step += num_steps
                 log.add(self._step, num_steps, metrics)
                 # A dispatch that passes the end of an interval ends it.

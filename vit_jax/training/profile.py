@@ -21,7 +21,7 @@ class Profiler:
 
     def __init__(self, directory: pathlib.Path):
         self._directory = directory
-        self._dispatches = 0  # Number since the start.
+        self._dispatches = 0
         self._is_recording = False
 
     def __enter__(self) -> "Profiler":
@@ -45,17 +45,14 @@ class Profiler:
         """
         self._dispatches += 1
         if self._dispatches == _FIRST:
+            options = jax.profiler.ProfileOptions()
+            options.python_tracer_level = 0  # It would record every Python call.
             with paused():
-                self._start()
+                jax.profiler.start_trace(str(self._directory), profiler_options=options)
+            self._is_recording = True
         elif self._is_recording and self._dispatches == _FIRST + _NUM_DISPATCHES:
             with paused():
                 self.stop(show)
-
-    def _start(self) -> None:
-        options = jax.profiler.ProfileOptions()
-        options.python_tracer_level = 0  # It would record every Python call.
-        jax.profiler.start_trace(str(self._directory), profiler_options=options)
-        self._is_recording = True
 
     def stop(self, show: Callable[[str], None]) -> None:
         """Stops the recording, if there is one; `show` gets a sentence about it."""

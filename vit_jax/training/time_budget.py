@@ -105,14 +105,7 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
         nonlocal state
         start = now()
         for _, batches in itertools.islice(stream, number):
-            state, metrics = program.compiled(
-                state,
-                program.pipeline.split,
-                batches,
-                program.root_key,
-                lr_scale,
-                experiment.teacher,
-            )
+            state, metrics = program.compiled(state, batches, lr_scale)
             jax.block_until_ready(metrics)
         return now() - start
 
