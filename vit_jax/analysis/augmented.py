@@ -13,9 +13,7 @@ NUM_VIEWS = 8  # Of each image: one for each of the first passes over the data.
 
 
 def augmented_views(
-    config: ConfigDict,
-    dataset: data.Dataset,
-    indices: np.ndarray,
+    config: ConfigDict, dataset: data.Dataset, indices: np.ndarray
 ) -> tuple[UInt8[np.ndarray, "n views h w c"], list[list[str]]]:
     """Some images as training sees them in its first passes over the data.
 
@@ -23,7 +21,6 @@ def augmented_views(
     is mixed with, such as "+ 30% dog", or nothing.
 
     Args:
-      config: complete settings.
       dataset: the training split.
       indices: of the images in it.
     """

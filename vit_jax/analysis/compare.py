@@ -16,9 +16,7 @@ from vit_jax.runs.folder import RunFolder
 def compare(options: argparse.Namespace, moved: Mapping[str, str]) -> str:
     """Scores runs, writes tables and figures, and returns the Markdown.
 
-    Args:
-      options: the flags of the command.
-      moved: see `run_data.load_splits`; it holds for all runs.
+    `moved` holds for all runs, see `run_data.load_splits`.
 
     Raises:
       UserError: fewer than two runs, or one given twice; and as `write_comparison`.

@@ -159,15 +159,11 @@ def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
         heading: [format_number(group, key) for group in groups]
         for key, heading in headings.items()
     }
-    kinds = {len(group) > 1 for group in groups}
-    intervals = [
-        text
-        for several, text in (
-            (False, "95% interval over the test images"),
-            (True, "± standard deviation over seeds"),
-        )
-        if several in kinds
-    ]
+    intervals = []
+    if any(len(group) == 1 for group in groups):
+        intervals.append("95% interval over the test images")
+    if any(len(group) > 1 for group in groups):
+        intervals.append("± standard deviation over seeds")
     title = f"Test accuracy, {' or '.join(intervals)}"
     return figures.accuracy_chart(accuracies, columns, title=title)
 

@@ -71,7 +71,6 @@ def load_entry(
     """Scores a run's best checkpoint.
 
     Args:
-      workdir: the run's folder.
       name: for tables and legends.
       moved: see `run_data.load_splits`.
       goal: the training accuracy, 0 to 1, that epochs and seconds are counted to.

@@ -27,9 +27,7 @@ from vit_jax.training import scoring
 def evaluate(options: argparse.Namespace, moved: Mapping[str, str]) -> None:
     """Scores a split, adds the scores to the run's results.json, and prints them.
 
-    Args:
-      options: the flags of the command.
-      moved: see `load_splits`.
+    For `moved` see `load_splits`.
 
     Raises:
       UserError: no such split or class, data or counts that cannot be read, or a

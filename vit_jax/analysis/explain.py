@@ -140,9 +140,7 @@ def explain_images(
     """Faithfulness of each kind of heat map, and all figures by file name.
 
     Args:
-      run: to explain.
       images: as the model takes them.
-      captions: of the images.
       pictures: what the maps of the first images are drawn over, of any size; None: the
         images themselves.
       **map_options: those of `vit_maps`; a ResNet has none.
@@ -188,12 +186,7 @@ def explain_images(
 def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
     """Explains a run's predictions for images: draws, scores, stores and prints.
 
-    Args:
-      options: the flags of the command.
-      moved: see `run_data.load_splits`.
-
-    Returns:
-      1 if a file was skipped, else 0.
+    For `moved` see `run_data.load_splits`. It returns 1 if a file was skipped, else 0.
 
     Raises:
       UserError: too few or too many images, options that do not fit the model, or a

@@ -211,10 +211,7 @@ def load_data(
 def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
     """Writes figures and summary.json of some data, and prints the summary.
 
-    Args:
-      options: the flags of the command; `tsne_images` limits the images of the test
-        split that t-SNE shows.
-      unknown: see `load_data`.
+    For `unknown` see `load_data`.
 
     Raises:
       UserError: as `load_data`, or the folder cannot be written to.

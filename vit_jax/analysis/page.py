@@ -44,11 +44,8 @@ def write_page(
     The page needs no other file.
 
     Args:
-      folder: to write to.
-      title: what the page is about.
-      summary: its result, as a sentence.
+      summary: the result, as a sentence.
       scores: of `scoring.describe_scores`, and whatever else is to be shown.
-      config: nested settings.
       environment: of environment.json.
       figures: by the names of their files.
       tables: further CSV files by name, each with its head as the first row.

@@ -48,14 +48,7 @@ def describe(
 
 
 def predict(options: argparse.Namespace) -> int:
-    """Prints the most probable classes of image files.
-
-    Args:
-      options: the flags of the command.
-
-    Returns:
-      1 if a file was skipped, else 0.
-    """
+    """Prints the most probable classes of image files; returns 1 if one was skipped."""
     run = load_classifier(options.workdir, options.checkpoint)
     wanted = inputs.find_images(options.files)
     files, images = inputs.read_images(wanted, run.image_shape)
@@ -99,7 +92,6 @@ def predict_files(
     Of any other model it has none, and a note on standard error says so.
 
     Args:
-      run: to predict with.
       files: of the images; a figure shows the file's own pixels.
       images: as the model takes them.
       figures: folder for a figure of each; None: no figures.

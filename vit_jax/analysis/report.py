@@ -38,7 +38,6 @@ def write_report(
     """Writes the report of the first split in `scored`; another one is subset_test.
 
     Args:
-      run: the report is of its checkpoint.
       scored: by the name of the split.
       scores: the numbers of these splits, as results.json holds them.
       counts: CIFAR-10H counts for the first split, if there are any.
@@ -85,14 +84,7 @@ def write_report(
 def summarize(
     run: Run, scores: Mapping[str, Any], split: str, results: Mapping[str, Any]
 ) -> str:
-    """The report in a sentence.
-
-    Args:
-      run: the report is of its checkpoint.
-      scores: of the split.
-      split: its name.
-      results: of results.json; empty for a run that is not finished.
-    """
+    """The report in a sentence; `results` is empty for a run that is not finished."""
     images = (
         f"the {scores['num_examples']:,} images of the {split} split of "
         f"{data.dataset_name(run.config.data)}"

@@ -27,7 +27,6 @@ def draw_figures(
     """File name -> figure of everything that the logits of a split show.
 
     Args:
-      scored: the split.
       scores: of `scoring.describe_scores` and `compare_splits`.
       name: of the split, for the titles.
     """
@@ -74,11 +73,7 @@ def draw_figures(
         figures["roc"] = roc_figures.roc_curves(curves, names, area)
     # Confusions of a single image are left out.
     one_way, both_ways = (
-        [
-            pair
-            for pair in confusions.top_confusions(matrix, both_ways=both)
-            if pair[2] > 1
-        ]
+        [x for x in confusions.top_confusions(matrix, both_ways=both) if x[2] > 1]
         for both in (False, True)
     )
     if one_way:
@@ -89,10 +84,7 @@ def draw_figures(
 def draw_reliability(scored: Scored, found: Mapping[str, Any], name: str) -> Figure:
     """Reliability as trained and, where it was not declined, with the temperature.
 
-    Args:
-      scored: the split.
-      found: the "calibration" of `evaluate.compare_splits`.
-      name: of the split.
+    `found` is the "calibration" of `evaluate.compare_splits`.
     """
     logits, labels = scored.logits, scored.dataset.labels
     bins = {"as trained": calibration.reliability_bins(logits, labels)}

@@ -20,7 +20,6 @@ def load_splits(
     """(config, splits) to score a run on: its own data, wherever they lie.
 
     Args:
-      run: to score.
       moved: value, as text, of each of `command_line.MOVABLE` that differs from the
         run's own.
 
@@ -63,8 +62,6 @@ def read_split(
     """(captions, images) of a split.
 
     Args:
-      run: whose data are read.
-      split: the name of the split.
       indices: in the split, "0,1,2" for example; None: the first `MAX_IMAGES`.
       moved: see `load_splits`.
 
