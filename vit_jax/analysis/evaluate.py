@@ -12,10 +12,9 @@ from scipy.special import log_softmax
 
 from vit_jax import data
 from vit_jax.analysis import quantities, report
-from vit_jax.analysis.run_data import choose_split, load_splits
+from vit_jax.analysis.run_data import load_splits
 from vit_jax.analysis.scored import NUM_LISTED, Scored, Scorer
-from vit_jax.data import Dataset
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, did_you_mean, require_known
 from vit_jax.metrics import calibration, classification, human, temperature
 from vit_jax.metrics.epochs import EpochMeans, epoch_means
 from vit_jax.runs.folder import RunFolder
@@ -38,7 +37,8 @@ def evaluate(options: argparse.Namespace, moved: Mapping[str, str]) -> None:
     pairs = [parse_confusion(text, run.class_names) for text in options.confusion]
     _note(f"loading {run.config.data.name} ...")
     config, splits = load_splits(run, moved)
-    dataset = choose_split(splits, split)
+    require_known(split, splits, "split", "give")
+    dataset = splits[split]
     counts = None
     if options.human_labels:
         shape = (len(dataset), dataset.num_classes)
@@ -212,7 +212,7 @@ def compare_with_people(scored: Scored, counts: np.ndarray) -> dict[str, Any]:
     return {**summary, "largest_differences": differences}
 
 
-def mirror(dataset: Dataset) -> Dataset:
+def mirror(dataset: data.Dataset) -> data.Dataset:
     """The dataset with left and right of every image exchanged."""
     return dataclasses.replace(
         dataset, images=np.ascontiguousarray(dataset.images[:, :, ::-1])

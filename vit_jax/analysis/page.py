@@ -148,19 +148,17 @@ def make_tables(
             strict=True,
         )
     ]
-    return {
-        "history": [_HISTORY, *([r.get(k) for k in _HISTORY] for r in records)],
-        "roc": [("class", "false_positive_rate", "true_positive_rate"), *rates],
-        "reliability": _reliability_rows(scored),
-    }
-
-
-def _reliability_rows(scored: Scored) -> list[Sequence[Any]]:
     bins = calibration.reliability_bins(scored.logits, scored.dataset.labels)
     columns = (bins.edges[:-1], bins.edges[1:], bins.counts)
     columns += (bins.confidence, bins.accuracy)
-    rows = zip(*(as_json(column.tolist()) for column in columns), strict=True)
-    return [("above", "up_to", "images", "mean_confidence", "accuracy"), *rows]
+    return {
+        "history": [_HISTORY, *([r.get(k) for k in _HISTORY] for r in records)],
+        "roc": [("class", "false_positive_rate", "true_positive_rate"), *rates],
+        "reliability": [
+            ("above", "up_to", "images", "mean_confidence", "accuracy"),
+            *zip(*(as_json(column.tolist()) for column in columns), strict=True),
+        ],
+    }
 
 
 _TEMPLATES = jinja2.Environment(

@@ -39,16 +39,6 @@ def load_splits(
     return config, splits
 
 
-def choose_split(splits: dict[str, data.Dataset], name: str) -> data.Dataset:
-    """The split of that name.
-
-    Raises:
-      UserError: there is none.
-    """
-    require_known(name, splits, "split", "give")
-    return splits[name]
-
-
 # Limit on the images whose attention weights are in memory at once.
 MAX_IMAGES = 64
 
@@ -69,7 +59,8 @@ def read_split(
       UserError: no such split or image, or data that cannot be read.
     """
     _, splits = load_splits(run, moved)
-    dataset = choose_split(splits, split)
+    require_known(split, splits, "split", "give")
+    dataset = splits[split]
     numbers = np.arange(min(MAX_IMAGES, len(dataset)))
     if indices is not None:
         numbers = np.array([_index(x, split, dataset) for x in indices.split(",")])
