@@ -63,7 +63,13 @@ def pretrained_variables(
     )
     stats = models.init_variables(model, key, image_shape).get("batch_stats", {})
     if own is not None and stats:
-        stats = _fitting_statistics(own, stats)
+        found = own.variables["batch_stats"]
+        if jax.tree.map(jnp.shape, found) != jax.tree.map(jnp.shape, stats):
+            raise UserError(
+                f"The BatchNorms of the run {own.workdir} are others than the model's; "
+                "set config.model to that run's settings."
+            )
+        stats = found
     return {"params": params, "batch_stats": stats}, report
 
 
@@ -104,17 +110,12 @@ class FirstWeights:
         else:
             read = functools.partial(self._folder.read, "config")
             origin = processes.broadcast_from_primary(read)["model"]
-        names = [
-            name
-            for name in ("norm_eps", "activation")
-            if config.model[name] is None
-            and filled.model[name] is not None
-            and origin.get(name) is not None
-        ]
-        for name in names:
-            filled[f"model.{name}"] = origin[name]
-            if found:
-                found[1].differences.pop(name, None)
+        for name in ("norm_eps", "activation"):
+            is_open = config.model[name] is None and filled.model[name] is not None
+            if is_open and origin.get(name) is not None:
+                filled[f"model.{name}"] = origin[name]
+                if found:
+                    found[1].differences.pop(name, None)
         return filled
 
     def read(self, experiment: Experiment) -> tuple[dict[str, Any], Report] | None:
@@ -163,14 +164,3 @@ def _check_classes(own: Run, class_names: Sequence[str]) -> None:
             f"{shorten(class_names, 10)}; a head that is kept must have the same "
             "classes in the same order, so set config.pretrained.head=fresh."
         )
-
-
-def _fitting_statistics(run: Run, stats: Any) -> Any:
-    """The statistics of the run's BatchNorms, which must fit the model's."""
-    found = run.variables["batch_stats"]
-    if jax.tree.map(jnp.shape, found) != jax.tree.map(jnp.shape, stats):
-        raise UserError(
-            f"The BatchNorms of the run {run.workdir} are others than the model's; set "
-            "config.model to that run's settings."
-        )
-    return found
