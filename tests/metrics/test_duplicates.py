@@ -19,12 +19,12 @@ def _images(n, seed, side=32, channels=3):
 
 def test_exact_duplicates_are_all_found():
     images, others = _images(5, 0), _images(8, 1)
-    others[6] = others[2] = images[3]
-    pairs = duplicates.exact_duplicates(images, others)
-    assert pairs.tolist() == [[3, 2], [3, 6]]
-    others[2, 0, 0, 0] ^= 1
-    assert duplicates.exact_duplicates(images, others).tolist() == [[3, 6]]
-    assert duplicates.exact_duplicates(images, _images(4, 2)).shape == (0, 2)
+    images[4] = others[6] = others[2] = images[3]
+    others[0] = images[1]
+    assert duplicates.exact_duplicates(images, others).tolist() == [1, 3, 4]
+    others[[0, 2], 0, 0, 0] ^= 1
+    assert duplicates.exact_duplicates(images, others).tolist() == [3, 4]
+    assert duplicates.exact_duplicates(images, _images(4, 2)).shape == (0,)
 
 
 @pytest.mark.parametrize(("side", "channels"), [(32, 3), (8, 1), (36, 3)])

@@ -64,7 +64,7 @@ def compare_splits(
     for i, name in enumerate(names):
         for other in names[:i]:
             ours, theirs = (np.asarray(splits[k].images) for k in (name, other))
-            exact = np.unique(duplicates.exact_duplicates(ours, theirs)[:, 0])
+            exact = duplicates.exact_duplicates(ours, theirs)
             near, correlation = duplicates.near_duplicates(ours, theirs)
             unequal = ~np.isin(near[:, 0], exact)
             counts[f"{name} in {other}"] = {
