@@ -37,7 +37,8 @@ def test_by_hand():
     np.testing.assert_allclose(scores.recall, [1, 0.5, 0])
     np.testing.assert_allclose(scores.f1, [1, 0.5, 0])
     np.testing.assert_array_equal(scores.support, [1, 2, 1])
-    assert scores.macro() == {"precision": 0.5, "recall": 0.5, "f1": 0.5}
+    macro = classification.summarize(LOGITS, LABELS, ("a", "b", "c"))["macro"]
+    assert macro == {"precision": 0.5, "recall": 0.5, "f1": 0.5}
     # Softmax of equal logits: log k, whatever the label.
     assert classification.cross_entropy(
         np.zeros((2, 10), np.float32), np.array([0, 9])
@@ -53,7 +54,8 @@ def test_agrees_with_scikit_learn():
     assert classification.cross_entropy(logits, labels) == pytest.approx(
         sklearn.metrics.log_loss(labels, softmax(logits.astype(np.float64), axis=1))
     )
-    assert classification.per_class(logits, labels).macro()["f1"] == pytest.approx(
+    summary = classification.summarize(logits, labels, tuple("abcde"))
+    assert summary["macro"]["f1"] == pytest.approx(
         sklearn.metrics.f1_score(labels, logits.argmax(1), average="macro")
     )
 
@@ -95,7 +97,12 @@ def test_confidence_is_the_probability_of_the_predicted_class():
 
 
 def test_the_worst_class_is_the_first_of_equal_ones():
-    assert classification.worst_class(np.array([np.nan, 0.5, 0.2, 0.2])) == 2
+    # Nothing is of the first class, and the last two are never predicted rightly.
+    logits = np.eye(4, dtype=np.float32)[[1, 1, 1]]
+    labels = np.array([1, 2, 3], np.int32)
+    summary = classification.summarize(logits, labels, ("a", "b", "c", "d"))
+    assert summary["worst_class"] == {"name": "c", "f1": 0.0}
+    assert summary["worst_class_by_accuracy"] == {"name": "c", "accuracy": 0.0}
 
 
 def test_most_confident_mistakes():
@@ -111,9 +118,8 @@ def test_a_class_without_examples_is_undefined_and_left_out_of_means():
     logits, labels = LOGITS[:3], LABELS[:3]  # no example of class 2
     accuracy = classification.per_class(logits, labels).recall
     np.testing.assert_array_equal(accuracy, [1, 0.5, np.nan])
-    scores = classification.per_class(logits, labels)
-    assert scores.macro()["recall"] == 0.75
     summary = classification.summarize(logits, labels, ("a", "b", "c"))
+    assert summary["macro"]["recall"] == 0.75
     assert summary["per_class"]["c"]["f1"] is None
 
 

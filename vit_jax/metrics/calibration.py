@@ -62,7 +62,7 @@ def reliability_bins(
     """
     if not np.isfinite(logits).all():
         logits, labels = logits[:0], labels[:0]
-    confidence = _probabilities(logits).max(axis=1)
+    confidence = classification.confidence(logits)
     correct = classification.predicted_classes(logits) == labels
     edges = np.linspace(0, 1, num_bins + 1)
     if equal_mass and len(labels):
@@ -105,7 +105,7 @@ def brier_score(
     """
     if not np.isfinite(logits).all():
         return math.nan
-    errors = _probabilities(logits)
+    errors = softmax(logits.astype(np.float64), axis=1)
     errors[np.arange(len(labels)), labels] -= 1
     return float(np.square(errors).sum(axis=1).mean())
 
@@ -133,7 +133,3 @@ def summarize(
         "nll": classification.cross_entropy(scaled, labels),
     }
     return classification.defined(values)
-
-
-def _probabilities(logits: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-    return softmax(logits.astype(np.float64), axis=1)

@@ -128,13 +128,6 @@ class PerClass:
             "f1": 2 * of_jaccard / (1 + of_jaccard),
         }
 
-    def macro(self) -> dict[str, float]:
-        """Unweighted means over the classes that have examples."""
-        return {
-            name: float(np.nanmean(getattr(self, name)))
-            for name in ("precision", "recall", "f1")
-        }
-
 
 def per_class(
     logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
@@ -166,14 +159,6 @@ def _intervals(
     )
 
 
-def worst_class(values: Float[np.ndarray, " k"]) -> int:
-    """The class with the lowest value, such as recall or F1; the first of equal ones.
-
-    Classes without examples (NaN) are left out.
-    """
-    return int(np.nanargmin(values))
-
-
 def summarize(
     logits: Float[np.ndarray, "n k"],
     labels: Int[np.ndarray, " n"],
@@ -185,12 +170,13 @@ def summarize(
       num_examples, num_without_prediction, accuracy, balanced_accuracy (mean over the
       classes), majority_class (name, accuracy: of always answering the class with the
       most images), cross_entropy, top_5_accuracy (of more than five classes), macro
-      (precision, recall, f1), worst_class (name, f1),
-      worst_class_by_accuracy (name, accuracy), and per_class (name -> accuracy,
-      precision, recall, f1, support).
+      (precision, recall, f1: unweighted means over the classes), worst_class (name, f1:
+      the first of equal ones), worst_class_by_accuracy (name, accuracy), and per_class
+      (name -> accuracy, precision, recall, f1, support). Classes without examples are
+      left out of means and worst classes.
     """
     scores = per_class(logits, labels)
-    worst, least = worst_class(scores.f1), worst_class(scores.recall)
+    worst, least = np.nanargmin(scores.f1), np.nanargmin(scores.recall)
     largest = int(scores.support.argmax())
     values = {
         "accuracy": accuracy(logits, labels),
@@ -209,7 +195,10 @@ def summarize(
             "name": class_names[largest],
             "accuracy": float(scores.support[largest] / len(labels)),
         },
-        "macro": scores.macro(),
+        "macro": {
+            name: float(np.nanmean(getattr(scores, name)))
+            for name in ("precision", "recall", "f1")
+        },
         "worst_class": {"name": class_names[worst], "f1": float(scores.f1[worst])},
         "worst_class_by_accuracy": {
             "name": class_names[least],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import sklearn.metrics
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.special import log_softmax
 
 
@@ -23,6 +23,9 @@ class RocCurve:
     auc: float
 
 
+_NO_CURVE = RocCurve(np.empty(0), np.empty(0), math.nan)
+
+
 def one_vs_rest(
     logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> list[RocCurve]:
@@ -34,26 +37,19 @@ def one_vs_rest(
     if not np.isfinite(logits).all():
         return [_NO_CURVE] * logits.shape[1]
     scores = log_softmax(logits.astype(np.float64), axis=1)
-    return [
-        _curve(labels == index, scores[:, index]) for index in range(logits.shape[1])
-    ]
+    curves = []
+    for index in range(logits.shape[1]):
+        positive = labels == index
+        if positive.all() or not positive.any():
+            curves.append(_NO_CURVE)
+            continue
+        false_rate, true_rate, _ = sklearn.metrics.roc_curve(positive, scores[:, index])
+        area = float(sklearn.metrics.auc(false_rate, true_rate))
+        curves.append(RocCurve(false_rate, true_rate, area))
+    return curves
 
 
 def macro_auc(curves: Sequence[RocCurve]) -> float:
     """Unweighted mean of the areas that are defined; NaN if none is."""
     areas = [curve.auc for curve in curves if not math.isnan(curve.auc)]
     return float(np.mean(areas)) if areas else math.nan
-
-
-def _curve(
-    positive: Bool[np.ndarray, " n"], scores: Float[np.ndarray, " n"]
-) -> RocCurve:
-    if positive.all() or not positive.any():
-        return _NO_CURVE
-    false_rate, true_rate, _ = sklearn.metrics.roc_curve(positive, scores)
-    return RocCurve(
-        false_rate, true_rate, float(sklearn.metrics.auc(false_rate, true_rate))
-    )
-
-
-_NO_CURVE = RocCurve(np.empty(0), np.empty(0), math.nan)
