@@ -134,3 +134,26 @@ def test_an_initialisation_for_a_gpu_draws_by_a_kernel(other):
     assert ("threefry2x32_ffi" in inside) == (other == "gpu")
     assert "threefry2x32_ffi" not in written_out
     assert lower() == written_out
+
+
+def loss_of_stored(x):
+    return jnp.sin(backend.with_stored_gradient(x) ** 2).sum()
+
+
+def test_a_stored_gradient_is_the_same_forward_and_backward():
+    x = jax.random.normal(jax.random.key(0), (2, 8, 4))
+    expected = jax.vmap(lambda x: 2 * x * jnp.cos(x**2))(x)
+    gradient = jax.vmap(jax.grad(loss_of_stored))(x)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-5)
+    _, change = jax.jvp(loss_of_stored, (x,), (x,))
+    np.testing.assert_allclose(change, (expected * x).sum(), rtol=1e-5)
+
+
+def test_the_compiled_program_keeps_the_barrier():
+    gradient, x = jax.grad(loss_of_stored), jnp.ones((2, 8, 4))
+    assert "opt-barrier" in backend.jit(gradient).lower(x).compile().as_text()
+    # Without the options of `backend.jit`, XLA removes it.
+    assert "opt-barrier" not in jax.jit(gradient).lower(x).compile().as_text()
+    with backend.computing_for("gpu"):
+        program = jax.jit(jax.grad(loss_of_stored)).lower(x)
+    assert "optimization_barrier" not in program.as_text()

@@ -19,14 +19,11 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 from jaxtyping import Array
 
-from vit_jax.models.cpu import convolution, products, storage
+from vit_jax.models.cpu import convolution, products
 
 # What XLA leaves to YNNPACK on a CPU. By default this includes convolutions.
 _YNN_OPTION = "xla_cpu_experimental_ynn_fusion_type"
 _YNN_FUSIONS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
-
-# The pass of XLA that removes barriers on a CPU.
-_BARRIER_REMOVAL = "cse_barrier_expander"
 
 # Multiply-accumulates of one microbatch's forward pass below which splitting a batch
 # does not pay: a few tenths of a second on two cores.
@@ -36,18 +33,15 @@ MIN_MICROBATCH_MACS = 8e9
 # to be answered soon.
 _MAX_STEPS_PER_DISPATCH = 100
 
-# Platform and compute capability of a device that this machine does not have.
-_OTHER_DEVICE: contextvars.ContextVar[tuple[str, str] | None] = contextvars.ContextVar(
-    "device", default=None
-)
+# Platform and compute capability of a device that this machine does not have, or None.
+_OTHER_DEVICE = contextvars.ContextVar("device", default=None)
 
 
 @contextlib.contextmanager
 def computing_for(platform: str, compute_capability: str = "") -> Iterator[None]:
     """A context in which every decision is that of a machine with another device.
 
-    Programs for a device that this machine does not have are built in it. They can be
-    compiled, but not run.
+    Programs that are built in it can be compiled, but not run.
 
     Args:
       platform: "cpu", "gpu" or "tpu".
@@ -106,9 +100,21 @@ def conv_general_dilated() -> Callable[..., Array] | None:
     return convolution.on_cpu if is_single_cpu() else None
 
 
+@jax.custom_jvp
 def with_stored_gradient(x: Array) -> Array:
-    """`x`, whose gradient a CPU stores: `cpu.storage.with_stored_gradient`."""
-    return storage.with_stored_gradient(x) if platform() == "cpu" else x
+    """`x`, whose gradient a CPU stores before anything reads it.
+
+    Otherwise XLA (JAX 0.10) computes the elementwise steps that lead to that gradient,
+    through dropout and LayerNorm for example, anew for each product and sum that reads
+    it. The step of a ViT with dropout takes 0.8 times as long (experiments/benchmarks).
+    """
+    return x
+
+
+@with_stored_gradient.defjvp
+def _jvp(primals, tangents):
+    # The transpose of the barrier, which computes the gradient, is a barrier again.
+    return primals[0], stored(tangents[0])
 
 
 def stored(tree: Any) -> Any:
@@ -233,7 +239,8 @@ def compiler_options() -> dict[str, str]:
     of `vit_laptop.py` takes 0.7 times as long (experiments/benchmarks). There are none
     for a version of XLA that does not know the options.
     """
-    options = {_YNN_OPTION: _YNN_FUSIONS, "xla_disable_hlo_passes": _BARRIER_REMOVAL}
+    options = {_YNN_OPTION: _YNN_FUSIONS}
+    options["xla_disable_hlo_passes"] = "cse_barrier_expander"  # It removes barriers.
     try:
         jax.jit(lambda: jnp.zeros(()), compiler_options=options).lower().compile()
     except jax.errors.JaxRuntimeError:

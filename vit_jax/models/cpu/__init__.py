@@ -2,7 +2,6 @@
 
 products.py      matrix products
 convolution.py   convolutions; winograd.py: those of 3x3 with fewer multiplications
-storage.py       gradients that are stored in place of being computed again
 
 `backend.py` decides where they are used. Imports nothing else of `vit_jax`.
 """
