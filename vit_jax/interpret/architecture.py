@@ -65,10 +65,9 @@ def _describe_vit(model: models.ViT, traced: Traced) -> Architecture:
         num_params,
     )
     before = (image_part(traced), *_stem(model, traced), *_to_tokens(model, traced))
-    after = (
-        (_norm(traced, "final_norm", "Final LayerNorm"),) if model.final_norm else ()
-    )
-    after = (*after, _pooling(model, traced), *head_parts(traced))
+    after = [_pooling(model, traced), *head_parts(traced)]
+    if model.final_norm:
+        after.insert(0, _layer(traced, "final_norm", "Final LayerNorm"))
     rates = [
         f"{text} {getattr(model, name):g}"
         for name, text in _TRAINING_RATES.items()
@@ -84,9 +83,12 @@ def _describe_vit(model: models.ViT, traced: Traced) -> Architecture:
     )
 
 
-def _norm(traced: Traced, path: str, name: str = "LayerNorm") -> Part:
+def _layer(
+    traced: Traced, path: str, name: str, *lines: str, kind: str = "norm"
+) -> Part:
+    """A layer from tokens to tokens, with all of its parameters."""
     shape = tokens(traced.outputs[path])
-    return Part(name, (), "norm", shape, traced.count(path))
+    return Part(name, lines, kind, shape, traced.count(path))
 
 
 def _stem(model: models.ViT, traced: Traced) -> tuple[Part, ...]:
@@ -131,7 +133,7 @@ def _to_tokens(model: models.ViT, traced: Traced) -> tuple[Part, ...]:
 
     parts = [part("Tokens", "the grid, row by row")]
     if model.patch_norm:
-        parts.append(_norm(traced, "patch_norm"))
+        parts.append(_layer(traced, "patch_norm", "LayerNorm"))
     if "class_token" in traced.params:
         length += traced.params["class_token"].shape[1]
         parts.append(part("Class token", "learned, put in front", "class_token"))
@@ -150,16 +152,13 @@ def _to_tokens(model: models.ViT, traced: Traced) -> tuple[Part, ...]:
 
 def _encoder_block(model: models.ViT, traced: Traced) -> tuple[Part | Branch, ...]:
     """The first one, of which all are copies."""
-    norms = [_norm(traced, f"block0/norm{i}") for i in (1, 2)]
+    norms = [_layer(traced, f"block0/norm{i}", "LayerNorm") for i in (1, 2)]
     sublayers = [_attention(model, traced), _mlp(model, traced)]
     for i, parts in enumerate(sublayers, start=1):
         path = f"block0/branch_scale{i}"
         if traced.count(path):
             scale = f"one factor per channel, from {model.layer_scale:g}"
-            last = parts[-1]
-            parts.append(
-                Part("LayerScale", (scale,), "norm", last.output, traced.count(path))
-            )
+            parts.append(_layer(traced, path, "LayerScale", scale))
     if model.norm_position == "pre":
         pairs = zip(norms, sublayers, strict=True)
         return tuple(Branch((norm, *parts)) for norm, parts in pairs)
@@ -181,6 +180,7 @@ def _attention(model: models.ViT, traced: Traced) -> list[Part]:
     if model.local_attention:
         scale = "· learned factor, without itself"
     mixed, output = traced.inputs[f"{path}/out"], traced.outputs[f"{path}/out"]
+    projection = f"linear, {math.prod(mixed[1:])} → {output[-1]}"
     return [
         Part(
             "Queries, keys, values",
@@ -196,25 +196,21 @@ def _attention(model: models.ViT, traced: Traced) -> list[Part]:
             tokens(mixed),
             traced.count(f"{path}/inverse_temperature"),
         ),
-        Part(
-            "Projection",
-            (f"linear, {math.prod(mixed[1:])} → {output[-1]}",),
-            "attention",
-            tokens(output),
-            traced.count(f"{path}/out"),
-        ),
+        _layer(traced, f"{path}/out", "Projection", projection, kind="attention"),
     ]
 
 
 def _mlp(model: models.ViT, traced: Traced) -> list[Part]:
     parts = []
     activation = f", {_ACTIVATIONS[model.activation]}"
-    for name, after in (("hidden", activation), ("out", "")):
+    for name, title, after in (
+        ("hidden", "MLP, hidden layer", activation),
+        ("out", "MLP, output layer", ""),
+    ):
         path = f"block0/mlp/{name}"
         before, output = traced.inputs[path], traced.outputs[path]
-        lines = (f"linear, {before[-1]} → {output[-1]}{after}",)
-        title = {"hidden": "MLP, hidden layer", "out": "MLP, output layer"}[name]
-        parts.append(Part(title, lines, "mlp", tokens(output), traced.count(path)))
+        line = f"linear, {before[-1]} → {output[-1]}{after}"
+        parts.append(_layer(traced, path, title, line, kind="mlp"))
     return parts
 
 

@@ -89,8 +89,6 @@ def measure(
 
     Args:
       predict: images -> probabilities [n, classes].
-      images: as the model takes them.
-      heat_maps: one for each image.
       classes: the explained class of each image.
       fill: colour of what is removed; the mean of the training images.
       num_points: of each curve.

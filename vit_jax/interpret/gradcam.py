@@ -27,9 +27,10 @@ def feature_maps(
             f"{run.config.model.name} has no feature maps, which a ResNet has; look at "
             "its attention."
         )
-    maps = _forward(run.variables, run.normalize(images), run.model)
+    sown = _forward(run.variables, run.normalize(images), run.model)
+    names = ["stem", *(f"stage{i + 1}" for i in range(len(run.model.stage_sizes)))]
     # jit hands dictionaries back in order of their keys.
-    return {name: np.asarray(maps[name], np.float32) for name in _stages(run.model)}
+    return {name: np.asarray(sown[name][0], np.float32) for name in names}
 
 
 def grad_cam(
@@ -44,7 +45,6 @@ def grad_cam(
     features, each weighted by its mean gradient, summed, and only what is positive.
 
     Args:
-      run: of a ResNet.
       images: as the model takes them.
       classes: to explain, one for each image.
       stage: from 1; None: the last.
@@ -66,14 +66,10 @@ def grad_cam(
 @functools.partial(jax.jit, static_argnames="model")
 def _forward(
     variables: Any, images: Float[Array, "b h w c"], model: ResNet
-) -> dict[str, Array]:
-    """The feature maps of the stem and of every stage."""
+) -> dict[str, tuple[Array]]:
+    """All that the model sows, such as the feature maps of the stem."""
     _, state = model.apply(variables, images, train=False, mutable=["intermediates"])
-    return {name: state["intermediates"][name][0] for name in _stages(model)}
-
-
-def _stages(model: ResNet) -> list[str]:
-    return ["stem", *(f"stage{i + 1}" for i in range(len(model.stage_sizes)))]
+    return state["intermediates"]
 
 
 @functools.partial(jax.jit, static_argnames="model")

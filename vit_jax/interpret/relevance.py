@@ -17,11 +17,7 @@ def relevance_maps(
 ) -> Float[np.ndarray, "batch rows columns"]:
     """How much each patch contributes to the class, 0 or more (Chefer et al., 2021).
 
-    Args:
-      run: of a ViT.
-      images: as the model takes them.
-      classes: to explain, one for each image.
-      attention: of the same images.
+    `classes` has one to explain for each image, and `attention` is of the same images.
     """
     blocks = [f"block{i}" for i in range(run.model.depth)]
     zeros = jnp.zeros(attention.weights[:, 0].shape)
