@@ -176,10 +176,7 @@ def explain_images(
         {k: faithfulness.mean_and_error(one.insertion) for k, one in curves.items()},
         title=f"Does the model use what the map marks? ({len(images)} images)",
     )
-    figures["stem_filters"] = embedding.patch_filters(
-        weights.stem_filters(run),
-        title="Principal components of the first layer's filters",
-    )
+    figures["stem_filters"] = embedding.patch_filters(weights.stem_filters(run))
     return scores, figures
 
 

@@ -132,7 +132,6 @@ def deletion_insertion(
       deletion: (mean probability, 0 to 1, and its standard error, drawn as a band) for
         each kind of map; a good one falls fast.
       insertion: the same, from an empty image; a good one rises fast.
-      title: of the figure.
     """
     figure = style.new_figure(9.6, 3.8, title)
     panels = figure.subplots(1, 2, sharey=True)

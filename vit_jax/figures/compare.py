@@ -86,7 +86,7 @@ def accuracy_chart(
       accuracies: name -> (accuracy, low and high end of its interval), 0 to 1. NaN
         where nothing is known.
       columns: heading -> a text for each row, beside the dots.
-      title: of the figure; says what the intervals are.
+      title: says what the intervals are.
     """
     names = list(accuracies)
     percent = 100 * np.array(list(accuracies.values()))

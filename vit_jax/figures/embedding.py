@@ -48,8 +48,7 @@ def position_similarity(
 ) -> Figure:
     """A map for each patch: the cosine similarity of its position to all positions.
 
-    Args:
-      similarity: [i, j] is the map of the patch in row i, column j; -1 to 1.
+    `similarity[i, j]` is the map of the patch in row i, column j; -1 to 1.
     """
     rows, columns = similarity.shape[:2]
     figure = style.new_figure(
@@ -66,18 +65,15 @@ def position_similarity(
     return figure
 
 
-def patch_filters(
-    kernel: Float[np.ndarray, "h w c filters"],
-    *,
-    title: str = "Patch embedding filters",
-) -> Figure:
-    """The filters of a patch or stem convolution, each scaled to its own range.
+def patch_filters(kernel: Float[np.ndarray, "h w c filters"]) -> Figure:
+    """Components of a patch or stem convolution's filters, each in its own range.
 
     Three input channels are shown as colours, where 0 is mid-grey; of any other number
     the mean is shown, on a diverging scale.
     """
     columns = min(16, kernel.shape[-1])
     rows = -(-kernel.shape[-1] // columns)
+    title = "Principal components of the first layer's filters"
     figure = style.new_figure(0.3 + 0.52 * columns, 0.9 + 0.52 * rows, title)
     for index in range(kernel.shape[-1]):
         axes = figure.add_subplot(rows, columns, index + 1)
@@ -101,9 +97,7 @@ def feature_maps(
 ) -> Figure:
     """The image, and a row of the first eight channels of each layer, by name.
 
-    Args:
-      image: the input.
-      maps: [height, width, channels] of each layer; each has its own colour range.
+    `maps` are [height, width, channels]; each channel has its own colour range.
     """
     num_channels = 8
     figure = style.new_figure(

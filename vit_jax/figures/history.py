@@ -67,7 +67,6 @@ def training_curves(
         NaN; lines join the measured ones. Panels without any value are left out.
       selected_epoch: of the checkpoint whose scores are the run's, marked by a line.
       stage_epochs: where each later stage of the training begins; thin lines mark it.
-      title: of the figure.
 
     Raises:
       UserError: no series to draw.

@@ -46,12 +46,8 @@ def disagreements(
 ) -> Figure:
     """Each image with its label and the first choices of the model and of people.
 
-    Args:
-      images: to show, such as those of `metrics.human.largest_differences`.
-      labels: the official classes.
-      probabilities: of the model.
-      people: the fraction of people who chose each class.
-      class_names: in the order of the columns.
+    `probabilities` are the model's, and `people` has the fraction of people who chose
+    each class.
     """
 
     def draw(axes: Axes, index: int) -> None:
@@ -142,12 +138,8 @@ def augmentations(
 ) -> Figure:
     """One row for each image: the original, then what training sees of it.
 
-    Args:
-      originals: as they are stored.
-      augmented: some views of each.
-      names: the classes of the originals.
-      captions: of each view, such as what it was mixed with.
-      title: of the figure.
+    `names` are the classes of the originals, and `captions` has a text for each view,
+    such as what it was mixed with.
     """
     columns = 1 + augmented.shape[1]
 
