@@ -15,16 +15,15 @@ rest. Images are cropped and flipped, and the two longer variants also have
 TrivialAugment.
 
 Results on the test split (10,000 images, scored once). Rows with ± are the mean and
-standard deviation of seeds 0, 1 and 2; all others are of seed 0 but for one. The rows
-marked * ran on one core of an AMD EPYC, the others on an Intel Xeon beside other
-programs:
+standard deviation of seeds 0, 1 and 2; all others are of seed 0. The rows marked * ran
+on one core of an AMD EPYC (seed 2 of 13,500 steps on one of an Intel Xeon), the others
+on an Intel Xeon beside other programs:
 
   variant                                 test           held out epochs CPU minutes
   default, augment.policy=none            88.02%         88.40%   27     123
   default, time_budget="90 CPU minutes" * 87.29%         87.30%   27.4   88
   default, 13,500 steps, policy=none    * 88.51%         89.42%   38.4   111
-  default, 13,500 steps                 * 88.33%         88.48%   38.4   113
-  the same, seed 1                      * 88.94%         89.22%   38.4   115
+  default, 13,500 steps                 * 88.48 ± 0.41%  88.72%   38.4   105 to 115
   :quick, 2,813 steps                     83.83 ± 0.18%  84.17%   8      35 to 42
   :quick, 2,813 steps, soft teacher     * 84.96 ± 0.33%  85.09%   8      29 to 31
 
