@@ -24,9 +24,9 @@ of an Intel Xeon (model 167), the others on a Xeon (model 207) beside other prog
 
 The ViT of vit_laptop.py has 88.02, 87.29, 88.17 (88.48 ± 0.41 over three seeds) and
 83.83% in the first four, and 84.96 ± 0.33% where a network of the fourth row teaches it
-(folders resnet_laptop_small_* and resnet18_quick of experiments/results). The other variants are
-not measured yet. TrivialAugment is here because the ViT has it, and is not shown to
-help; nothing here was chosen by a result.
+(folders resnet_laptop_small_* and resnet18_quick of experiments/results). The other
+variants are not measured yet. TrivialAugment is here because the ViT has it, and is not
+shown to help; nothing here was chosen by a result.
 
 A step of 128 images takes 3.9 CPU seconds on the Xeon, of the small network 0.51 (the
 least of 16), so 30 CPU minutes are 1.3 epochs, and 10 of the small network, at best;
