@@ -103,6 +103,8 @@ def tiny_config():
                 "schedule": {"warmup": "2 steps"},
             }
         )
+        if changes.get("stages"):
+            config.num_steps = None  # Each stage has a length of its own.
         for key, value in changes.items():
             config[key.replace("__", ".")] = value
         return config

@@ -165,7 +165,8 @@ class Jobs:
         with StopSignals() as signals:
             try:
                 while signals.received is None and time.monotonic() < deadline:
-                    if deadline - time.monotonic() < _MIN_RUN_SECONDS:
+                    if waiting and deadline - time.monotonic() < _MIN_RUN_SECONDS:
+                        say(f"less than {_MIN_RUN_SECONDS} s are left: nothing starts")
                         waiting.clear()
                     while waiting and len(running) < self.parallel:
                         job = waiting.popleft()

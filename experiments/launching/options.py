@@ -27,16 +27,24 @@ def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
         help="official CIFAR-10 files; else the config's source",
     )
     parser.add_argument("--out", default=out, help=f"folder of runs and tables ({out})")
-    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 to N-1 (3)")
-    parser.add_argument("--parallel", type=int, default=1, help="processes at a time")
+    parser.add_argument("--seeds", type=_positive, default=3, help="seeds 0 to N-1 (3)")
+    parser.add_argument(
+        "--parallel", type=_positive, default=1, help="processes at a time (1)"
+    )
     parser.add_argument(
         "--time_limit_seconds", type=float, default=math.inf,
-        help="stop after that; allow 90 s more for saving and packing; "
-        "0: only write the tables anew",
+        help="stop after that, and start nothing in the last minute; allow 90 s more "
+        "for saving and packing; 0: only write the tables anew",
     )  # fmt: skip
     parser.add_argument("--small", action="store_true", help="tiny runs, as a test")
     parser.add_argument("--retry", action="store_true", help="failed runs as well")
     parser.add_argument("--dry_run", action="store_true", help="only show the commands")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
+    return int(text)
 
 
 def parse(

@@ -10,8 +10,8 @@ from vit_jax.analysis import report_figures
     "mistakes, val, words, num_panels",
     [
         (30, make_scored([0]), "no temperature", 3),
-        (30, make_scored(range(40), num_examples=120), "✓ better", 6),
-        (0, make_scored(range(40), num_examples=120), "✗ worse", 6),
+        (30, make_scored(range(40), num_examples=120), "✓ lower NLL", 6),
+        (0, make_scored(range(40), num_examples=120), "✗ higher NLL", 6),
     ],
 )
 def test_the_reliability_diagram_says_whether_calibration_helps(

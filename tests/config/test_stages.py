@@ -61,7 +61,9 @@ def test_the_command_line_changes_one_setting_of_one_stage():
         ([{"num_epochs": 1, "model.depth": 3}], "sets model.depth, which holds for"),
         ([{"num_epochs": 1, "optim.ema_decay": 0.9}], "holds for a whole run"),
         ([{"num_epochs": 1, "optim.lerning_rate": 3}], "did you mean"),
-        ([{"num_epochs": -1}], "config.num_epochs is -1"),
+        ([{"num_epochs": 1, "num_epoch": 3}], r"stages\.0\.num_epoch .*num_epochs"),
+        ([{"num_epochs": 1, 3: 3}], r"no setting config\.stages\.0\.3"),
+        ([{"num_epochs": -1}], r"config\.stages\.0\.num_epochs is -1"),
     ],
 )
 def test_wrong_stages_are_refused_in_a_sentence(stages, words):

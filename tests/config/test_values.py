@@ -31,6 +31,10 @@ from vit_jax.errors import UserError
             ["linear_probe", "distill.teacher"],
         ),
         ({"time_budget": "1 hour", "linear_probe": True}, ["1 hour", "linear_probe"]),
+        (
+            {"num_steps": 40, "stages": [{"num_epochs": 1}]},
+            ["40", "stages.0.num_steps"],
+        ),
     ],
 )
 def test_impossible_combinations(settings, words):

@@ -129,6 +129,7 @@ def test_a_head_is_kept_for_the_same_classes_alone(tiny_config, changed_run):
 def test_a_resnet_starts_from_a_resnet(tiny_config, tmp_path):
     train_and_evaluate(tiny_config(num_steps=2, **RESNET), tmp_path / "a")
     config = tiny_config(pretrained__path=str(tmp_path / "a"), **STILL, **RESNET)
+    config.num_steps = None
     config.stages = [{"num_steps": 1, "optim.trainable": "head"}]
     train_and_evaluate(config, tmp_path / "b")
     old, new = (load_run(tmp_path / name) for name in "ab")

@@ -98,7 +98,7 @@ def draw_reliability(scored: Scored, found: Mapping[str, Any], name: str) -> Fig
         mark = ""
         if None not in (found["before"]["nll"], found["after"]["nll"]):
             is_worse = found["after"]["nll"] > found["before"]["nll"]
-            mark = " ✗ worse" if is_worse else " ✓ better"
+            mark = " ✗ higher NLL" if is_worse else " ✓ lower NLL"
         bins[f"T = {temperature:.3g}{mark}"] = calibration.reliability_bins(
             scaled, labels
         )

@@ -17,7 +17,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from vit_jax.errors import UserError, did_you_mean, show
+from vit_jax.errors import UserError, show
 
 _LENGTHS = ("num_epochs", "num_steps")
 _GROUPS = ("augment", "early_stopping", "optim", "schedule")
@@ -45,20 +45,26 @@ def convert_stages(
             '[{"num_epochs": 10, "optim.trainable": "head"}].'
         )
     return tuple(
-        {key: _convert(i, key, one, convert) for key, one in stage.items()}
+        {str(key): _convert(i, str(key), one, convert) for key, one in stage.items()}
         for i, stage in enumerate(value)
     )
 
 
 def _convert(index: int, key: str, value: Any, convert: Callable) -> Any:
-    group = str(key).partition(".")[0]
-    if (key not in _LENGTHS and group not in _GROUPS) or key in _OF_THE_RUN:
+    try:
+        converted = convert(key, value)
+    except UserError as error:
+        message = str(error).replace(f"config.{key}", f"config.stages.{index}.{key}", 1)
+        raise UserError(message) from None
+    if (key not in _LENGTHS and key.partition(".")[0] not in _GROUPS) or (
+        key in _OF_THE_RUN
+    ):
         raise UserError(
-            f"config.stages.{index} sets {key}{did_you_mean(str(key), _GROUPS)}, which "
-            f"holds for a whole run; a stage may set {', '.join(_LENGTHS)} and the "
-            f"groups {', '.join(_GROUPS)} (without {', '.join(_OF_THE_RUN)})."
+            f"config.stages.{index} sets {key}, which holds for a whole run; a stage "
+            f"may set {', '.join(_LENGTHS)} and the groups {', '.join(_GROUPS)} "
+            f"(without {', '.join(_OF_THE_RUN)})."
         )
-    return convert(key, value)
+    return converted
 
 
 def set_in_stage(

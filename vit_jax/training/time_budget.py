@@ -56,6 +56,8 @@ def set_num_steps(
       UserError: the budget is processor time, but the device is no CPU; or whatever
         `make_experiment` and `dispatch.compile_steps` refuse.
     """
+    if config.time_budget and config.num_steps and not folder.has("config"):
+        say(f"config.num_steps={config.num_steps} replaces config.time_budget")
     if not config.time_budget or config.num_steps:
         return config
     config = config.copy_and_resolve_references()
