@@ -117,6 +117,11 @@ class Loop:
                         self._save()
                 if is_finished(experiment, self._history, self._step):
                     break
+        if self._step < plan.last_step:
+            self._progress.line(
+                f"stopped early at step {self._step} of {plan.last_step}, as "
+                "config.early_stopping says"
+            )
         self._progress.close()
         self._checkpoints.wait()
 
