@@ -1,10 +1,14 @@
-"""Masked autoencoding of a small ViT on CIFAR-10's training images, without labels.
+r"""Masked autoencoding of a small ViT on CIFAR-10's training images, without labels.
 
     python -m vit_jax.main --config=configs/vit_mae.py --workdir=runs/mae
 
 He et al. (2022) in a form for 32x32 images: 64 patches of 4x4 pixels, of which 16 are
 seen; an encoder of 1.2 million parameters; a decoder of one block. A classifier with
-the same `model` settings starts from it by --config.pretrained.path=runs/mae.
+the same `model` settings starts from it, such as that of this file:
+
+    python -m vit_jax.main --config=configs/vit_mae.py --workdir=runs/classifier \
+        --config.objective=classification --config.pretrained.path=runs/mae \
+        --config.data.select_on=val --config.data.validation=5000
 
 A step of 128 images took 0.67 s of processor time, over both cores of a CPU that other
 programs used as well; the 6 epochs have 2,344 steps. He et al. train for hundreds of
