@@ -20,6 +20,7 @@ Further arguments are settings, such as --config.model.dtype=float32.
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -107,6 +108,11 @@ def main() -> int:
         result = train_step.measure(options, overrides)
         pathlib.Path(options.result_file).write_text(json.dumps(result))
         return 0
+    if options.against and importlib.util.find_spec("torch") is None:
+        raise UserError(
+            "--against=torch needs PyTorch, which is not installed; "
+            "`pip install -e '.[benchmark]'`."
+        )
     names = options.models.split(",")
     for name in names:
         # A mistake in a setting is found before anything is measured.

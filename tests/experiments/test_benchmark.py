@@ -1,6 +1,7 @@
 """The benchmark's numbers agree with each other."""
 
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
@@ -72,6 +73,13 @@ def test_benchmark_writes_numbers_that_agree(tmp_path):
 def test_a_slip_is_refused(mode, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmark", mode, "--confg.model.width=3"])
     with pytest.raises(UserError, match=r"argument --confg\.model\.width=3;"):
+        benchmark.main()
+
+
+def test_a_comparison_without_pytorch_is_refused_before_it_measures(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["benchmark", "--against=torch"])
+    with pytest.raises(UserError, match="needs PyTorch"):
         benchmark.main()
 
 
