@@ -15,7 +15,12 @@ import time
 import pytest
 
 from experiments.launching.jobs import Job, Jobs, run_environment
-from experiments.launching.options import LEFT_OVER, report_left, run_until
+from experiments.launching.options import (
+    LEFT_OVER,
+    add_arguments,
+    report_left,
+    run_until,
+)
 from experiments.launching.study import run_study
 from experiments.launching.summary import show_mean, show_mean_std
 from vit_jax.errors import UserError
@@ -116,12 +121,13 @@ def test_results_travel_without_checkpoints(finished, tmp_path):
     assert wall_seconds(elsewhere, job) == wall_seconds(jobs, job)
 
 
-def test_time_is_up(tmp_path):
+def test_time_is_up(tmp_path, capfd):
     jobs, job = Jobs(tmp_path), Job("fine", DIGITS, SETTINGS)
     for seconds in (0, 50):
         deadline = time.monotonic() + seconds
         assert jobs.launch([job], deadline=deadline) == [job]
         assert time.monotonic() < deadline + 5, "nothing is waited for"
+    assert "less than 60 s are left: nothing starts" in "".join(capfd.readouterr())
     assert not (jobs.folder(job).path / "log.txt").exists()
 
 
@@ -137,6 +143,15 @@ def test_a_slip_is_found_before_the_first_run(tmp_path):
     with pytest.raises(UserError, match=r"no setting config.modle.depth"):
         Jobs(tmp_path).launch(slips)
     assert not (tmp_path / "runs" / "fine" / "log.txt").exists()
+
+
+@pytest.mark.parametrize("given", ["--seeds=0", "--parallel=-2", "--seeds=1.5"])
+def test_counts_are_whole_numbers_above_0(given, capsys):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, out="runs")
+    with pytest.raises(SystemExit):
+        parser.parse_args([given])
+    assert "is not a whole number above 0" in capsys.readouterr().err
 
 
 def test_several_processes_share_the_memory(monkeypatch):

@@ -47,6 +47,14 @@ def test_the_steps_are_measured_once_and_resume_is_exact(
     jax.tree.map(np.testing.assert_array_equal, runs[0].variables, runs[1].variables)
 
 
+def test_a_number_of_steps_replaces_the_budget(tiny_config, tmp_path, capfd):
+    config = tiny_config(num_steps=6, time_budget="1 hour")
+    changed = set_num_steps(config, {}, RunFolder(tmp_path / "run"), False)
+    assert changed.num_steps == 6
+    printed = "".join(capfd.readouterr())
+    assert "config.num_steps=6 replaces config.time_budget" in printed
+
+
 def _stopping(workdir, part):
     """`TrainLog.add`, which stops the run once at `part` fifths of its steps."""
     original, stopped = logs.TrainLog.add, []
