@@ -56,9 +56,8 @@ def _convert(index: int, key: str, value: Any, convert: Callable) -> Any:
     except UserError as error:
         message = str(error).replace(f"config.{key}", f"config.stages.{index}.{key}", 1)
         raise UserError(message) from None
-    if (key not in _LENGTHS and key.partition(".")[0] not in _GROUPS) or (
-        key in _OF_THE_RUN
-    ):
+    may_differ = key in _LENGTHS or key.partition(".")[0] in _GROUPS
+    if not may_differ or key in _OF_THE_RUN:
         raise UserError(
             f"config.stages.{index} sets {key}, which holds for a whole run; a stage "
             f"may set {', '.join(_LENGTHS)} and the groups {', '.join(_GROUPS)} "

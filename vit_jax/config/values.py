@@ -140,7 +140,7 @@ def check_config(config: ConfigDict) -> None:
     if config.num_steps and config.stages and not config.linear_probe:
         raise UserError(
             f"config.num_steps is {config.num_steps}, but each of config.stages has a "
-            "length of its own; set config.stages.0.num_steps and so on."
+            "length of its own; leave it None, and set config.stages.0.num_steps."
         )
     if config.linear_probe and config.model.distillation_token:
         raise UserError(

@@ -41,7 +41,7 @@ _OTHER_DEVICE = contextvars.ContextVar("device", default=None)
 def computing_for(platform: str, compute_capability: str = "") -> Iterator[None]:
     """A context in which every decision is that of a machine with another device.
 
-    Programs that are built in it can be compiled, but not run.
+    Programs for that device are built in it. They can be compiled, but not run.
 
     Args:
       platform: "cpu", "gpu" or "tpu".
@@ -239,8 +239,10 @@ def compiler_options() -> dict[str, str]:
     of `vit_laptop.py` takes 0.7 times as long (experiments/benchmarks). There are none
     for a version of XLA that does not know the options.
     """
-    options = {_YNN_OPTION: _YNN_FUSIONS}
-    options["xla_disable_hlo_passes"] = "cse_barrier_expander"  # It removes barriers.
+    options = {
+        _YNN_OPTION: _YNN_FUSIONS,
+        "xla_disable_hlo_passes": "cse_barrier_expander",  # The pass removes barriers.
+    }
     try:
         jax.jit(lambda: jnp.zeros(()), compiler_options=options).lower().compile()
     except jax.errors.JaxRuntimeError:
