@@ -1,6 +1,7 @@
 """Training curves from the records of a run."""
 
 import numpy as np
+import pytest
 
 from vit_jax.runs.folder import RunFolder
 from vit_jax.training import curves
@@ -32,3 +33,14 @@ def test_the_figure_marks_the_stages_of_results(copied_run):
     assert start == end
     np.testing.assert_allclose(start, results["num_epochs"] / 2)
     assert results["num_steps"] == 6
+
+
+@pytest.mark.parametrize(
+    "objective, unit",
+    [("classification", "nats"), ("masked_autoencoding", "mean squared error")],
+)
+def test_the_loss_has_the_unit_of_its_objective(copied_run, objective, unit):
+    folder = RunFolder(copied_run)
+    folder.write("config", folder.read("config") | {"objective": objective})
+    figure = curves.draw_history(folder)["training_curves"]
+    assert figure.axes[0].get_ylabel() == f"loss ({unit})"

@@ -45,6 +45,19 @@ def test_the_penalty_is_chosen_on_the_validation_split():
     assert np.abs(kernel).max() < 0.5 * np.abs(strong).max()
 
 
+def test_each_penalty_is_announced_with_the_loss_that_it_brings(capsys):
+    rng = np.random.default_rng(0)
+    splits = {
+        name: (rng.normal(size=(30, 2)), rng.integers(0, 2, 30))
+        for name in ("train", "val")
+    }
+    fit_logistic(splits, 2)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "solving the head with a penalty of 1/0.0001 ..."
+    assert said[1].startswith("loss 0.") and " on val after " in said[1]
+    assert len(said) == 14
+
+
 def test_a_class_without_images_is_never_predicted():
     features = np.array([[0.0], [1.0], [0.1], [0.9]])
     kernel, bias, _ = fit_logistic({"train": (features, np.array([0, 2, 0, 2]))}, 4)
@@ -52,13 +65,17 @@ def test_a_class_without_images_is_never_predicted():
 
 
 @pytest.mark.slow
-def test_a_probe_of_a_run_changes_the_head_alone(tiny_config, tiny_run, tmp_path):
+def test_a_probe_of_a_run_changes_the_head_alone(
+    tiny_config, tiny_run, tmp_path, capsys
+):
     stages = [{"num_steps": 2, "early_stopping.patience": 1}, {"num_steps": 1}]
     config = tiny_config(
         linear_probe=True, stages=stages, pretrained__path=str(tiny_run[0])
     )
     results = train_and_evaluate(config, tmp_path)
     assert results["test"]["accuracy"] > tiny_run[1]["test"]["accuracy"] + 0.2
+    val = RunFolder(tmp_path).read("results")["val"]["accuracy"]
+    assert f"val accuracy {val:.2%} with a penalty of 1/" in capsys.readouterr().out
     # It replaces the stages.
     assert results["num_steps"] == 0 and "stages" not in results
     assert RunFolder(tmp_path).read("config")["stages"] == []

@@ -29,7 +29,7 @@ class Panel:
 
 
 PANELS = (
-    Panel("Loss", "loss (nats)", {"train_loss": "train", "val_loss": "val"}),
+    Panel("Loss", "loss ({loss_unit})", {"train_loss": "train", "val_loss": "val"}),
     Panel(
         "Accuracy",
         "accuracy (%)",
@@ -57,6 +57,7 @@ def training_curves(
     *,
     selected_epoch: float | None = None,
     stage_epochs: Sequence[float] = (),
+    loss_unit: str = "nats",
     title: str = "Training",
 ) -> Figure:
     """Loss, accuracy, learning rates and speed over epochs.
@@ -67,6 +68,7 @@ def training_curves(
         NaN; lines join the measured ones. Panels without any value are left out.
       selected_epoch: of the checkpoint whose scores are the run's, marked by a line.
       stage_epochs: where each later stage of the training begins; thin lines mark it.
+      loss_unit: of the training's objective.
 
     Raises:
       UserError: no series to draw.
@@ -77,7 +79,11 @@ def training_curves(
         for key, values in history.items()
         if key != "epoch" and np.isfinite(np.asarray(values, float)).any()
     }
-    panels = [panel for panel in PANELS if measured.keys() & panel.series.keys()]
+    panels = [
+        dataclasses.replace(panel, unit=panel.unit.format(loss_unit=loss_unit))
+        for panel in PANELS
+        if measured.keys() & panel.series.keys()
+    ]
     if not panels:
         raise UserError(
             "There are no training curves to draw: no epoch has been logged yet; "

@@ -57,7 +57,8 @@ def draw_history(folder: RunFolder) -> dict[str, Figure]:
     records = folder.read_metrics()
     if not records:
         return {}
-    optim = folder.read("config")["optim"]
+    config = folder.read("config")
+    optim, masked = config["optim"], config.get("objective") == "masked_autoencoding"
     uses_muon = optim["name"] == "muon" and optim["learning_rate"]
     ratio = optim["muon_learning_rate"] / optim["learning_rate"] if uses_muon else None
     results = folder.read_results()
@@ -68,6 +69,7 @@ def draw_history(folder: RunFolder) -> dict[str, Figure]:
             stage["first_step"] * results["num_epochs"] / results["num_steps"]
             for stage in results.get("stages", [])[1:]
         ],
+        loss_unit="mean squared error" if masked else "nats",
         title=f"Training curves of {folder.path.name}",
     )
     return {"training_curves": figure}

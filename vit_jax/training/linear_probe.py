@@ -10,6 +10,7 @@ from vit_jax.metrics import classification
 from vit_jax.runs.run import model_features, normalize
 from vit_jax.training import scoring
 from vit_jax.training.experiment import Experiment
+from vit_jax.training.progress import say, waiting
 from vit_jax.training.start import with_variables
 from vit_jax.training.train_state import TrainState
 
@@ -32,11 +33,11 @@ def solve_head(
 
     It also returns how the head was found; see `fit_logistic`.
     """
-    splits = {
-        name: (_features(experiment, state, name), split.labels)
-        for name, split in experiment.splits.items()
-        if name in ("train", "val")
-    }
+    splits = {}
+    for name in [name for name in ("train", "val") if name in experiment.splits]:
+        with waiting(f"computing the features of {name}"):
+            features = _features(experiment, state, name)
+        splits[name] = features, experiment.splits[name].labels
     num_classes = len(experiment.splits["train"].class_names)
     kernel, bias, how = fit_logistic(splits, num_classes)
     head = {"kernel": np.float32(kernel), "bias": np.float32(bias)}
@@ -66,15 +67,18 @@ def fit_logistic(
     features, labels = splits["train"]
     center, scale = features.mean(0), features.std(0) + 1e-6
     standardised = (features - center) / scale
-    strengths = _STRENGTHS if "val" in splits else (_DEFAULT_STRENGTH,)
-    judges, judge_labels = splits.get("val", splits["train"])
+    judge = "val" if "val" in splits else "train"
+    strengths = _STRENGTHS if judge == "val" else (_DEFAULT_STRENGTH,)
+    judges, judge_labels = splits[judge]
     found = []
     for strength in strengths:
-        weights, offset, how = _solve(standardised, labels, strength, num_classes)
+        with waiting(f"solving the head with a penalty of 1/{strength:g}"):
+            weights, offset, how = _solve(standardised, labels, strength, num_classes)
         kernel = weights / scale[:, None]
         bias = offset - center @ kernel
         logits = np.float32(judges @ kernel + bias)
         loss = classification.cross_entropy(logits, judge_labels)
+        say(f"loss {loss:.4f} on {judge} after {how['iterations']} iterations")
         found.append((loss, kernel, bias, how))
     _, kernel, bias, how = min(found, key=lambda solution: solution[0])
     return kernel, bias, how

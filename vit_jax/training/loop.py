@@ -133,6 +133,8 @@ class Loop:
         """Scores "val"; saves a checkpoint if one is due, or if it is the best or the
         last because the stage stops early."""
         experiment, plan, step = self._experiment, self._experiment.plan, self._step
+        schedule = experiment.stage_config.schedule
+        scale_before = self._history.lr_scale(schedule)
         scores = experiment.evaluate(self.state.variables)
         is_best = self._history.add_evaluation(step, scores)
         self._log.record(
@@ -144,6 +146,12 @@ class Loop:
             f"step {step}/{plan.last_step}: {shown}val loss {scores['loss']:.4f} "
             f"(epoch {step / plan.steps_per_epoch:.1f})"
         )
+        if (scale := self._history.lr_scale(schedule)) != scale_before:
+            self._progress.line(
+                f"the learning rate is now {scale:.3g} times the schedule's, as the "
+                "validation loss no longer falls (config.schedule.plateau_patience="
+                f"{schedule.plateau_patience})"
+            )
         if is_due or is_best or is_finished(experiment, self._history, step):
             self._save(**scores)
 

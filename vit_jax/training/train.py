@@ -249,6 +249,10 @@ def _solve_probe(
     if "val" in experiment.splits:
         scores = experiment.evaluate(state.variables)
         history.add_evaluation(0, scores)
+        say(
+            f"val accuracy {scores['accuracy']:.2%} with a penalty of "
+            f"1/{history.linear_probe['strength']:g}"
+        )
     metadata = dataclasses.asdict(history)
     checkpoints.save(0, state, metadata=metadata, **scores)
     checkpoints.wait()
