@@ -76,6 +76,11 @@ def test_a_probe_of_a_run_changes_the_head_alone(
     assert results["test"]["accuracy"] > tiny_run[1]["test"]["accuracy"] + 0.2
     val = RunFolder(tmp_path).read("results")["val"]["accuracy"]
     assert f"val accuracy {val:.2%} with a penalty of 1/" in capsys.readouterr().out
+    # One evaluation is what comparisons know its accuracy and time by, and no curve.
+    (record,) = RunFolder(tmp_path).read_metrics()
+    assert record["split"] == "val" and record["accuracy"] == val
+    assert record["seconds"] == results["train_seconds"] > 0
+    assert not (tmp_path / "figures" / "training_curves.png").exists()
     # It replaces the stages.
     assert results["num_steps"] == 0 and "stages" not in results
     assert RunFolder(tmp_path).read("config")["stages"] == []

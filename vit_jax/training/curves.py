@@ -53,9 +53,9 @@ def _short_intervals(
 
 
 def draw_history(folder: RunFolder) -> dict[str, Figure]:
-    """{"training_curves": figure} of a run, or {} if nothing has been logged."""
+    """{"training_curves": figure} of a run, or {} if no training step was logged."""
     records = folder.read_metrics()
-    if not records:
+    if all(record["split"] != "train" for record in records):
         return {}
     config = folder.read("config")
     optim, masked = config["optim"], config.get("objective") == "masked_autoencoding"

@@ -130,7 +130,7 @@ def _train_and_evaluate(
         explained = dispatch.explain_out_of_memory(experiment.config)
         with explained, profiler or contextlib.nullcontext():
             if experiment.config.linear_probe:
-                state = _solve_probe(experiment, checkpoints, state, history)
+                state = _solve_probe(experiment, folder, checkpoints, state, history)
             else:
                 # Here, where a signal ends the process at once, and not in the loop.
                 with waiting("compiling the evaluation"):
@@ -234,6 +234,7 @@ def _train_stage(
 
 def _solve_probe(
     experiment: Experiment,
+    folder: RunFolder,
     checkpoints: Checkpoints,
     state: TrainState,
     history: History,
@@ -249,6 +250,11 @@ def _solve_probe(
     if "val" in experiment.splits:
         scores = experiment.evaluate(state.variables)
         history.add_evaluation(0, scores)
+        # A start that was killed here may have left the same line.
+        folder.forget_metrics_after(-1)
+        folder.append_metrics(
+            {"step": 0, "epoch": 0.0, "split": "val", **scores, **clock.times()}
+        )
         say(
             f"val accuracy {scores['accuracy']:.2%} with a penalty of "
             f"1/{history.linear_probe['strength']:g}"
