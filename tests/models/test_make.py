@@ -93,6 +93,10 @@ def test_every_model_setting_of_the_config_is_a_field():
         ({"name": "vit", "width": 90, "position_embedding": "sinusoidal_2d"},
          ["width is 90", "by 4", "92"]),
         ({"name": "vit", "stem_channels": (64,)}, ["stem_channels", "stem=conv"]),
+        # All that have no effect are named at once.
+        ({"name": "cct_7", "stem": "patch", "stem_channels": (8,),
+          "stem_norm": "batch"},
+         ["--config.model.stem_channels=None --config.model.stem_norm=None"]),
         ({"name": "cct_7", "distillation_token": True}, ["distillation", "=cls"]),
         ({"name": "vit", "stem": "conv", "stem_norm": "batch", "stem_channels": (8,)},
          ["patch_size is 4", "work: 1, 2."]),

@@ -93,6 +93,12 @@ def updates_for(params, grads, **settings):
     return update(params, grads)
 
 
+def test_muon_without_a_matrix_in_a_block_says_what_to_set():
+    head = {"head": {"kernel": jnp.ones((2, 3)), "bias": jnp.ones(3)}}
+    with pytest.raises(UserError, match=r"config\.stages\.0\.optim\.name"):
+        updates_for(head, head, name="muon")
+
+
 @pytest.mark.parametrize("name", ["adamw", slow("sgd"), slow("muon")])
 @pytest.mark.parametrize("decay_all", [False, slow(True)])
 def test_decay_reaches_whom_it_should(vit_params, name, decay_all):

@@ -154,7 +154,7 @@ def test_weights_of_timms_names_go_out_and_in(tiny_config, tiny_run, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"model__width": 32}, "does not fit the model"),
+        ({"model__width": 32}, "does not fit the model.*config.json has"),
         slow(RESNET, "does not fit"),
         ({"pretrained__path": "nowhere.pth"}, "cannot be read"),
         slow({"pretrained__path": "nowhere.pth", "time_budget": "1 minute",

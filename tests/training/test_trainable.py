@@ -37,7 +37,8 @@ def test_parts_of_a_model(text, names):
     [
         ("last 3 blocks", "has 2 blocks"),
         ("last 0 blocks", "give 1 to 2"),
-        ("haed", "nothing would be trained"),
+        ("haed", "give all, head, .* begin with block0, block1, final_norm, head, pos"),
+        ("last block", 'give all, head, "last 2 blocks"'),
         ("block[", "no regular expression"),
     ],
 )
@@ -48,7 +49,7 @@ def test_a_part_without_parameters_is_refused(text, words):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("head", "nothing would be trained"), ("last 1 block", "0 blocks .*; give a reg")],
+    [("head", "which begin with dense"), ("last 1 block", "0 blocks .*; give a reg")],
 )
 def test_a_model_without_head_or_blocks(text, words):
     with pytest.raises(UserError, match=words):

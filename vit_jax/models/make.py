@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -145,18 +145,28 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(
             f"config.model.{first} is {given[first]!r}, but {name} has only the "
             f"settings {known}; set those that it does not have to None: "
-            f"{' '.join(f'--config.model.{key}=None' for key in unknown)}"
+            f"{_to_none(unknown)}"
         )
     if "stem_channels" in given:
         given["stem_channels"] = tuple(int(c) for c in given["stem_channels"])
     settings = defaults | given
-    for key, (switch, needed) in _NEEDS.items():
-        if key in given and given[key] != defaults[key] and settings[switch] != needed:
-            raise UserError(
-                f"config.model.{key} is {given[key]!r}, but has an effect only "
-                f"with config.model.{switch}={needed}; set that, or leave {key} None."
-            )
+    idle = [
+        key
+        for key, (switch, needed) in _NEEDS.items()
+        if key in given and given[key] != defaults[key] and settings[switch] != needed
+    ]
+    if idle:
+        switch, needed = _NEEDS[idle[0]]
+        raise UserError(
+            f"config.model.{idle[0]} is {given[idle[0]]!r}, but has an effect only "
+            f"with config.model.{switch}={needed}; set that, or None where there is no "
+            f"effect: {_to_none(idle)}"
+        )
     return settings
+
+
+def _to_none(keys: Sequence[str]) -> str:
+    return " ".join(f"--config.model.{key}=None" for key in keys)
 
 
 def _check_interface(name: str, network: Any) -> None:

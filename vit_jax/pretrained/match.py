@@ -143,9 +143,12 @@ def _misfit(
     }
     found = "; it ".join(f"{verb} {shorten(x, 4)}" for verb, x in lists.items() if x)
     hint = ", ".join(f"{name}={file}" for name, (file, _) in report.differences.items())
-    hint = (
-        f"set config.model to the weights' {hint}" if hint else "choose another model"
-    )
+    if hint:
+        hint = f"set config.model to the weights' {hint}"
+    elif report.format == "vit_jax":
+        hint = "set config.model to what the run's config.json has"
+    else:
+        hint = "choose another model"
     return UserError(
         f"The weights file {report.path} does not fit the model: it {found}; {hint}, "
         "or name what may differ by regular expressions in config.pretrained.allow."

@@ -121,8 +121,9 @@ def _muon_labels(params: Any) -> Any:
     dimensions = muon_dimensions(params)
     if not jax.tree.leaves(dimensions):
         raise UserError(
-            "config.optim.name is muon, but what is trained of this model has no "
-            "matrices in blocks; use sgd or adamw, or a ViT."
+            "config.optim.name is muon, which is for the matrices in a ViT's blocks, "
+            "but none of them is trained; use adamw or sgd (for a stage of the head "
+            "alone set config.stages.0.optim.name, with that stage's number)."
         )
     return jax.tree.map(
         lambda _, axes: "adamw" if axes is None else "muon", params, dimensions

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from flax import traverse_util
 
-from vit_jax.errors import UserError, show
+from vit_jax.errors import UserError, shorten, show
 
 
 def trainable_names(params: Any, trainable: str) -> frozenset[str]:
@@ -39,10 +39,11 @@ def trainable_names(params: Any, trainable: str) -> frozenset[str]:
             f'expression ({error}); give one, or all, head, or "last 2 blocks".'
         ) from None
     if not found:
+        layers = sorted({name.split("/")[0] for name in names})
         raise UserError(
             f"config.optim.trainable is {show(trainable)}, which no parameter's name "
-            f"begins with, so that nothing would be trained; names are such as "
-            f"{', '.join(sorted(names)[:3])}."
+            'begins with; give all, head, "last 2 blocks" or a regular expression for '
+            f"names, which begin with {shorten(layers, 8)}."
         )
     return found
 
