@@ -42,6 +42,7 @@ def run(program, *arguments):
         text=True,
     )
     assert result.returncode == 0, result.stderr
+    assert "oneDNN" not in result.stderr, "TensorFlow announces itself"
     return result.stdout
 
 

@@ -5,6 +5,7 @@ needs the extra `tfds`; CIFAR can be prepared offline from its official files.
 """
 
 import itertools
+import os
 import pathlib
 import re
 import tempfile
@@ -146,6 +147,8 @@ def _download_and_prepare(builder: Any) -> None:
 
 def _hide_accelerators(name: str) -> None:
     """Imports TensorFlow without accelerators, whose memory JAX needs."""
+    # TensorFlow otherwise announces oneDNN on standard error; it only decodes here.
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     try:
         import importlib_resources  # noqa: F401 (TFDS imports it later)
         import tensorflow as tf
