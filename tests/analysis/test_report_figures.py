@@ -1,9 +1,12 @@
 """The figures of a report, from the logits of a split."""
 
+import numpy as np
 import pytest
 
 from tests.analysis.made import all_scores, make_scored
 from vit_jax.analysis import report_figures
+from vit_jax.analysis.scored import Scored
+from vit_jax.data import Dataset
 
 
 @pytest.mark.parametrize(
@@ -31,3 +34,20 @@ def test_confidence_of_mistakes_is_drawn_where_there_is_one(wrong, groups):
     figures = report_figures.draw_figures(scored, all_scores(scored), "test")
     axes = figures["confidence_by_class"].axes[0]
     assert len(axes.containers) == groups
+
+
+def test_titles_say_by_what_the_classes_of_a_figure_are_chosen():
+    rng = np.random.default_rng(0)
+    labels = np.arange(126, dtype=np.int32) % 21
+    images, names = np.zeros((126, 4, 4, 3), np.uint8), tuple("abcdefghijklmnopqrstu")
+    logits = rng.normal(size=(126, 21)).astype(np.float32) + np.eye(21)[labels]
+    scored = Scored(Dataset(images, labels, names), logits.astype(np.float32))
+    figures = report_figures.draw_figures(scored, all_scores(scored), "test")
+    chosen_by = {
+        "per_class_accuracy": "accuracy",
+        "precision_recall_f1": "F1",
+        "confidence_by_class": "right answers",
+        "roc": "AUC",
+    }
+    for name, by in chosen_by.items():
+        assert figures[name].get_suptitle().endswith(f"the highest by {by}"), name

@@ -81,3 +81,56 @@ def test_bars_of_numbers_are_as_high_as_the_numbers():
     for container, numbers in zip(axes.containers, counts.values(), strict=True):
         assert [bar.get_height() for bar in container] == list(numbers)
     assert axes.get_ylim()[1] > 1000 and axes.get_ylabel() == "images"
+
+
+def bars_of_40_classes(draw):
+    """Names of the ticks, and (height, ends of the interval) of each bar."""
+    scores = np.random.default_rng(0).permutation(40) / 40
+    scores[scores == 0] = np.nan
+    ends = np.stack([scores - 0.01, scores + 0.02], axis=1)
+    figure = draw(scores, [f"c{x:.3f}" for x in scores], ends)
+    assert "20 of 40 classes: the lowest and the highest" in figure.get_suptitle()
+    axes = figure.axes[0]
+    errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
+    return (
+        [tick.get_text() for tick in axes.get_xticklabels()],
+        [bar.get_height() for bar in axes.patches],
+        [s[:, 1] for error in errors for s in error.lines[2][0].get_segments()],
+    )
+
+
+# The class with the score 0 is the one that has none.
+LOWEST_AND_HIGHEST = np.array([*range(1, 11), *range(30, 40)]) / 40
+
+
+def test_of_many_accuracies_the_lowest_and_the_highest_are_drawn():
+    names, heights, intervals = bars_of_40_classes(
+        lambda scores, names, ends: per_class.accuracy_bars(
+            scores, names, intervals=ends
+        )
+    )
+    assert names == [f"c{x:.3f}" for x in LOWEST_AND_HIGHEST]
+    np.testing.assert_allclose(heights, 100 * LOWEST_AND_HIGHEST)
+    low, high = np.array(intervals).T / 100
+    np.testing.assert_allclose(low, LOWEST_AND_HIGHEST - 0.01)
+    np.testing.assert_allclose(high, LOWEST_AND_HIGHEST + 0.02)
+
+
+@pytest.mark.parametrize("by", [None, "F1"])
+def test_of_many_groups_of_bars_the_lowest_and_the_highest_are_drawn(by):
+    def draw(scores, names, ends):
+        other = np.linspace(0, 0.9, 40)
+        groups = {"F1": scores, "recall": other}
+        if by:
+            groups = {"recall": other, "F1": scores}
+        intervals = [ends if name == "F1" else ends - 0.2 for name in groups]
+        return per_class.grouped_bars(
+            groups, names, title="", by=by, intervals=intervals
+        )
+
+    names, heights, intervals = bars_of_40_classes(draw)
+    assert names == [f"c{x:.3f}" for x in LOWEST_AND_HIGHEST]
+    half = slice(20) if by is None else slice(20, 40)
+    np.testing.assert_allclose(heights[half], 100 * LOWEST_AND_HIGHEST)
+    low = np.array(intervals)[half, 0] / 100
+    np.testing.assert_allclose(low, LOWEST_AND_HIGHEST - 0.01)

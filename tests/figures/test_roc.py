@@ -4,6 +4,8 @@ import math
 import types
 
 import numpy as np
+import pytest
+from matplotlib.colors import to_hex
 
 from vit_jax.figures import roc, style
 from vit_jax.metrics import roc as roc_metrics
@@ -31,11 +33,28 @@ def test_roc_curves(tmp_path):
     assert style.save(figure, tmp_path / "roc.png").stat().st_size > 10_000
 
 
-def test_roc_curves_of_100_classes_have_a_short_legend():
+@pytest.mark.parametrize("num_classes, others", [(10, 0), (11, 1), (100, 90)])
+def test_of_many_roc_curves_the_lowest_and_the_highest_are_named(num_classes, others):
     line = np.array([0.0, 1.0])
-    curve = types.SimpleNamespace(
-        false_positive_rate=line, true_positive_rate=line, auc=0.5
-    )
-    figure = roc.roc_curves([curve] * 100, [f"c{i}" for i in range(100)], 0.5)
-    assert len(figure.axes[0].lines) == 101
-    assert len(figure.axes[1].get_legend().get_texts()) == 1
+    areas = np.random.default_rng(0).permutation(num_classes) / num_classes
+    curves = [
+        types.SimpleNamespace(false_positive_rate=line, true_positive_rate=line, auc=x)
+        for x in areas.tolist()
+    ]
+    names = [f"c{area:.4f}" for area in areas]
+    figure = roc.roc_curves(curves, names, 0.5)
+    lines = figure.axes[1].lines
+    legend = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    legend.remove("random (0.5)")
+    if others:
+        assert f"10 of {num_classes} classes" in figure.get_suptitle()
+        legend.remove("other classes")
+        low = np.sort(areas)
+        expected = [f"c{x:.4f} ({x:.4f})" for x in (*low[:5], *low[-5:])]
+    else:
+        expected = [f"{name} ({x:.4f})" for name, x in zip(names, areas, strict=True)]
+    assert legend == expected
+    # Every class has its curve, and each name a look of its own.
+    assert sum(len(line.get_xdata()) == 2 for line in lines) == num_classes
+    named = [line for line in lines if line.get_label() in legend]
+    assert len({to_hex(line.get_color()) for line in named}) == len(named) == 10

@@ -47,6 +47,22 @@ def test_class_labels(num_classes, shown):
     assert all(names[int(place)] == text for place, text in ticks.items())
 
 
+def test_few_classes_are_all_shown_and_of_many_the_lowest_and_the_highest():
+    scores = np.random.default_rng(0).permutation(21) * 1.0
+    shown, note = style.shown_classes(scores[:20], "AUC")
+    assert list(shown) == list(range(20)) and note == ""
+    shown, note = style.shown_classes(scores, "AUC")
+    assert list(scores[shown]) == [*range(10), *range(11, 21)]
+    assert note == "\n20 of 21 classes: the lowest and the highest by AUC"
+    shown, _ = style.shown_classes(scores, "AUC", 4)
+    assert list(scores[shown]) == [0, 1, 19, 20]
+    # Classes without a score are left out, even if only few have one.
+    scores[scores > 12] = np.nan
+    shown, note = style.shown_classes(scores, "AUC")
+    assert list(scores[shown]) == list(range(13)) and "13 of 21" in note
+    assert not len(style.shown_classes(np.full(21, np.nan), "AUC")[0])
+
+
 def test_grey_images_are_not_stretched():
     axes = style.new_figure(1, 1).add_subplot()
     style.show_image(axes, np.full((4, 4, 1), 100, np.uint8))

@@ -54,6 +54,7 @@ def draw_figures(
                 "F1": quality.f1,
             },
             names,
+            by="F1",
             intervals=list(intervals.values()),
             title="Precision, recall and F1 by class, 95% intervals",
             unit="score (%)",

@@ -1,6 +1,6 @@
 """Functions from arrays to matplotlib figures; nothing is computed but percentages.
 
-style.py         colours, sizes, labels, and `save`
+style.py         colours, sizes, labels, which of many classes are shown, and `save`
 history.py, compare.py    one run's training curves; several runs side by side
 confusion.py, per_class.py, roc.py, calibration.py    the scores of a split
 images.py, dataset.py, embedding.py    images, their statistics, features in a plane

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -27,14 +27,15 @@ def accuracy_bars(
     intervals: Float[np.ndarray, "k 2"] | None = None,
     title: str = "Accuracy by class",
 ) -> Figure:
-    """One bar for each class, coloured and hatched by band.
+    """One bar for each class of `style.shown_classes`, coloured and hatched by band.
 
     A class without examples (NaN) is marked "none" and has no bar. `intervals` are the
     ends of each accuracy's 95% interval, drawn as error bars.
     """
-    figure, axes = _bar_axes(class_names, title, "accuracy (%)")
-    few = len(class_names) <= 20  # room for a hatch and a number
-    for index, percent in enumerate(100 * accuracy):
+    figure, axes, shown = _bar_axes(
+        accuracy, "accuracy", class_names, title, "accuracy (%)"
+    )
+    for index, percent in enumerate(100 * accuracy[shown]):
         if np.isnan(percent):
             axes.text(
                 index, 1, "none", ha="center", va="bottom", rotation=90, fontsize=8
@@ -46,19 +47,18 @@ def accuracy_bars(
             percent,
             0.75,
             color=color,
-            hatch=hatch if few else None,
+            hatch=hatch,
             edgecolor="white",
         )
         if intervals is not None:
-            ends = np.abs(100 * intervals[index] - percent)[:, None]
+            ends = np.abs(100 * intervals[shown[index]] - percent)[:, None]
             axes.errorbar(
                 index, percent, ends, fmt="none", color="0.2", capsize=3, linewidth=1
             )
-        if few:
-            # Inside, because an error bar stands on top.
-            bars = axes.bar_label(bars, fmt="%.1f", fontsize=8, label_type="center")
-            for text in bars:
-                text.set_bbox({"facecolor": "white", "linewidth": 0, "pad": 1})
+        # Inside, because an error bar stands on top.
+        bars = axes.bar_label(bars, fmt="%.1f", fontsize=8, label_type="center")
+        for text in bars:
+            text.set_bbox({"facecolor": "white", "linewidth": 0, "pad": 1})
     legend = [
         Patch(facecolor=color, hatch=hatch, edgecolor="white", label=name)
         for _, color, hatch, name in BANDS
@@ -73,47 +73,61 @@ def grouped_bars(
     *,
     title: str,
     unit: str = "accuracy (%)",
+    by: str | None = None,
     intervals: Sequence[Float[np.ndarray, "k 2"]] | None = None,
 ) -> Figure:
     """Up to four bars for each class, such as the accuracy on two splits.
 
-    Numbers are shown in the `unit`, fractions in per cent. `intervals` are the ends of
-    each group's 95% intervals, drawn as error bars.
+    Numbers are shown in the `unit`, fractions in per cent. The classes are those of
+    `style.shown_classes` by the group `by`, or by the first one. `intervals` are the
+    ends of each group's 95% intervals, drawn as error bars.
     """
-    figure, axes = _bar_axes(class_names, title, unit)
+    by = by or next(iter(groups))
+    figure, axes, shown = _bar_axes(groups[by], by, class_names, title, unit)
     factor = 100 if unit.endswith("(%)") else 1
     width = 0.8 / len(groups)
     for index, (name, values) in enumerate(groups.items()):
-        places = np.arange(len(class_names)) + (index + 0.5) * width - 0.4
+        values = values[shown]
+        places = np.arange(len(shown)) + (index + 0.5) * width - 0.4
         bars = axes.bar(
             places,
             factor * values,
             width,
             color=style.PALETTE[index],
-            hatch=HATCHES[index] if len(class_names) <= 20 else None,
+            hatch=HATCHES[index],
             edgecolor="white",
             label=name,
         )
         if intervals is not None:
-            ends = np.abs(100 * intervals[index] - 100 * values[:, None]).T
+            ends = np.abs(100 * intervals[index][shown] - 100 * values[:, None]).T
             axes.errorbar(
                 places, 100 * values, ends, fmt="none", color="0.2", linewidth=1
             )
-        elif factor > 1 and len(class_names) <= 10 and len(groups) == 2:
+        elif factor > 1 and len(shown) <= 10 and len(groups) == 2:
             axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
     style.legend_above(axes, 4)
     return figure
 
 
-def _bar_axes(class_names: Sequence[str], title: str, unit: str) -> tuple[Figure, Axes]:
-    width = float(np.clip(2 + 0.7 * len(class_names), 5, 14))
-    figure = style.new_figure(width, 4.2, title)
+def _bar_axes(
+    scores: Shaped[np.ndarray, " k"],
+    by: str,
+    class_names: Sequence[str],
+    title: str,
+    unit: str,
+) -> tuple[Figure, Axes, Int[np.ndarray, " shown"]]:
+    """An empty figure, its axes, and the classes that have a place on the x axis."""
+    shown, note = style.shown_classes(scores, by)
+    width = float(np.clip(2 + 0.7 * len(shown), 5, 14))
+    figure = style.new_figure(width, 4.2, title + note)
     axes = figure.add_subplot()
     style.label_axes(axes, y=unit)
     axes.grid(False, axis="x")
-    style.label_classes(axes.xaxis, class_names, rotation=45)
-    axes.set_xlim(-0.6, len(class_names) - 0.4)
+    style.label_classes(axes.xaxis, [class_names[i] for i in shown], rotation=45)
+    axes.set_xlim(-0.6, len(shown) - 0.4)
+    if note:  # between the lowest and the highest
+        axes.axvline(len(shown) / 2 - 0.5, color=style.GREY, linestyle=":")
     if unit.endswith("(%)"):
         axes.set_ylim(0, 105)
         axes.set_yticks(range(0, 101, 20))
-    return figure, axes
+    return figure, axes, shown

@@ -5,11 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vit_jax.figures import style
-
-MAX_CURVES_IN_LEGEND = 12
 
 
 def roc_curves(
@@ -21,25 +20,31 @@ def roc_curves(
 
     The right panel shows the same on a logarithmic axis, since the curves of a good
     model differ where there are few false positives. A class whose area is NaN is named
-    without a curve.
+    without a curve. Where there are more classes than distinct colours, most are grey.
     """
-    figure = style.new_figure(9.6, 4.2, "ROC curves, each class against the others")
+    areas = np.array([curve.auc for curve in curves])
+    shown, note = style.shown_classes(areas, "AUC", len(style.PALETTE))
+    others = [curve for i, curve in enumerate(curves) if i not in shown]
+    title = f"ROC curves, each class against the others{note}"
+    figure = style.new_figure(9.6, 4.2, title)
     whole, magnified = figure.subplots(1, 2, sharey=True)
-    named = len(curves) <= MAX_CURVES_IN_LEGEND
     for axes in (whole, magnified):
         style.label_axes(axes, "", "false positive rate (%)", "true positive rate (%)")
-        for index, (curve, name, color) in enumerate(
-            zip(curves, class_names, style.colors(len(curves)), strict=True)
-        ):
-            area = "no curve" if math.isnan(curve.auc) else f"{curve.auc:.4f}"
-            axes.plot(
-                100 * curve.false_positive_rate,
-                100 * curve.true_positive_rate,
-                style.LINE_STYLES[index // 4 % 4],
-                color=color,
-                linewidth=1.5 if named else 0.6,
-                label=f"{name} ({area})" if named else None,
+        for curve in others:
+            _draw_curve(axes, curve, color="0.85", linewidth=0.6)
+        for place, index in enumerate(shown):
+            area = curves[index].auc
+            area = "no curve" if math.isnan(area) else f"{area:.4f}"
+            _draw_curve(
+                axes,
+                curves[index],
+                linestyle=style.LINE_STYLES[place // 4],
+                color=style.PALETTE[place],
+                linewidth=1.5,
+                label=f"{class_names[index]} ({area})",
             )
+        if others:
+            axes.plot([], [], color="0.85", label="other classes")
         random = np.geomspace(0.01, 100)
         axes.plot(random, random, ":", color=style.GREY, label="random (0.5)")
     whole.set_title(f"mean AUC {macro_auc:.4f}", fontsize=11)
@@ -50,3 +55,8 @@ def roc_curves(
     magnified.set_ylabel("")
     style.legend_beside(magnified, title="class (AUC)")
     return figure
+
+
+def _draw_curve(axes: Axes, curve: Any, **look) -> None:
+    x, y = 100 * curve.false_positive_rate, 100 * curve.true_positive_rate
+    axes.plot(x, y, **look)

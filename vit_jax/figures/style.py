@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Int, Shaped, UInt8
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -34,6 +34,9 @@ MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "p")
 DIVERGING = "PuOr"
 HEAT = "inferno"
 
+# More bars, rows or names of classes than these cannot be read in one figure.
+MAX_CLASSES = 20
+
 
 def colors(count: int) -> list:
     """One colour for each of `count` series or classes.
@@ -44,6 +47,25 @@ def colors(count: int) -> list:
     if count <= len(PALETTE):
         return list(PALETTE[:count])
     return list(matplotlib.colormaps["turbo"](np.linspace(0.02, 0.98, count)))
+
+
+def shown_classes(
+    scores: Shaped[np.ndarray, " k"], by: str, most: int = MAX_CLASSES
+) -> tuple[Int[np.ndarray, " shown"], str]:
+    """The classes that a figure shows one by one, and the line of its title about them.
+
+    Up to `most` classes are all shown, in their order, which needs no line. Of more,
+    the figure shows the `most` / 2 with the lowest scores and as many with the highest
+    ones, from the lowest to the highest. A class without a score (NaN) is not among
+    these. `by` names the scores.
+    """
+    if len(scores) <= most:
+        return np.arange(len(scores)), ""
+    order = np.argsort(scores, kind="stable")[: np.isfinite(scores).sum()]  # NaN: last
+    half = most // 2
+    shown = np.concatenate([order[:half], order[half:][-half:]])
+    chosen = f"{len(shown)} of {len(scores)} classes"
+    return shown, f"\n{chosen}: the lowest and the highest by {by}"
 
 
 class _PlainFigure(Figure):
@@ -94,7 +116,7 @@ def label_classes(axis, class_names: Sequence[str], rotation: float = 0) -> None
     axis.set_ticks(
         range(0, len(class_names), step),
         list(map(printable, class_names[::step])),
-        fontsize=9 if len(class_names) <= 20 else 7,
+        fontsize=9 if len(class_names) <= MAX_CLASSES else 7,
         **(turned if rotation else {}),
     )
 
