@@ -25,12 +25,27 @@ def test_class_scatter(tmp_path):
     assert style.save(figure, tmp_path / "s.png").stat().st_size > 3_000
 
 
-def test_class_scatter_of_100_classes_has_no_legend():
-    points = {"pixels": RNG.normal(size=(100, 2))}
-    names = [f"c{i}" for i in range(100)]
-    figure = embedding.class_scatter(points, np.arange(100), names)
-    assert figure.axes[0].get_legend() is None
-    assert len(figure.axes[0].collections) == 100
+@pytest.mark.parametrize("num_classes, named", [(20, 20), (21, 9), (100, 9)])
+def test_class_scatter_of_many_classes_names_the_first(num_classes, named):
+    points = RNG.normal(size=(2 * num_classes, 2))
+    names = [f"c{i}" for i in range(num_classes)]
+    labels = np.arange(2 * num_classes) % num_classes
+    figure = embedding.class_scatter({"pixels": points}, labels, names)
+    (axes,) = figure.axes
+    legend = [text.get_text() for text in axes.get_legend().get_texts()]
+    dots = axes.collections
+    looks = {
+        (to_hex(d.get_facecolor()[0]), d.get_paths()[0].vertices.tobytes())
+        for d in dots[:named]
+    }
+    assert legend[:named] == names[:named] and len(looks) == named
+    if named < num_classes:
+        assert legend[named:] == [f"{num_classes - named} other classes"]
+        np.testing.assert_array_equal(dots[-1].get_offsets(), points[labels >= named])
+    # Every class is drawn, and the legend does not leave the figure.
+    assert sum(len(d.get_offsets()) for d in dots) == len(points)
+    figure.draw_without_rendering()
+    assert axes.get_legend().get_window_extent().height < figure.bbox.height
 
 
 def test_position_similarity(tmp_path):

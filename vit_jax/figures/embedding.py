@@ -18,13 +18,18 @@ def class_scatter(
 ) -> Figure:
     """Two-dimensional coordinates of examples, one panel for each name, by class.
 
+    Of more than `style.MAX_CLASSES` the first nine have a colour, which is as many as
+    differ from each other and from the grey of the other classes.
+
     The axes have no ticks: t-SNE preserves neighbours, not distances or directions.
     """
     figure = style.new_figure(1.6 + 4.4 * len(coordinates), 4.8, title)
     panels = figure.subplots(1, len(coordinates), squeeze=False)[0]
-    palette = style.colors(len(class_names))
+    many = len(class_names) > style.MAX_CLASSES
+    named = class_names[: style.PALETTE.index(style.GREY)] if many else class_names
+    palette = style.colors(len(named))
     for axes, (name, points) in zip(panels, coordinates.items(), strict=True):
-        for index, class_name in enumerate(class_names):
+        for index, class_name in enumerate(named):
             chosen = points[labels == index]
             axes.scatter(
                 chosen[:, 0],
@@ -36,10 +41,14 @@ def class_scatter(
                 marker=style.MARKERS[index % len(style.MARKERS)],
                 label=class_name,
             )
+        if many:
+            others = points[labels >= len(named)]
+            label = f"{len(class_names) - len(named)} other classes"
+            look = {"s": 6, "linewidths": 0, "color": "0.8", "zorder": 0}
+            axes.scatter(others[:, 0], others[:, 1], label=label, **look)
         style.hide_ticks(axes)
         axes.set_title(name, fontsize=11)
-    if len(class_names) <= 20:
-        style.legend_beside(panels[-1], markerscale=1.8)
+    style.legend_beside(panels[-1], markerscale=1.8)
     return figure
 
 
