@@ -21,13 +21,31 @@ def make_dataset(images, num_classes=2):
 def test_samples_are_of_their_classes():
     images = np.arange(40, dtype=np.uint8)[:, None, None, None].repeat(3, axis=3)
     dataset = Dataset(images, np.array([0, 2] * 20, np.int32), ("even", "empty", "odd"))
-    samples, names = explore.class_samples(dataset, RNG)
+    samples, names, which = explore.class_samples(dataset, RNG)
+    assert which == "each class"
     assert names == ["even", "odd"] and samples.shape == (2, 10, 1, 1, 3)
     assert (samples[0] % 2 == 0).all() and (samples[1] % 2 == 1).all()
     assert len(np.unique(samples)) == 20
     # No more than the smallest class has.
     few = dataset.select(np.arange(7))
     assert explore.class_samples(few, RNG)[0].shape[:2] == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "num_classes, which",
+    [(20, "each class"), (21, "each of the first 20 of 21 classes")],
+)
+def test_titles_say_which_classes_are_shown(num_classes, which):
+    images = RNG.integers(256, size=(2 * num_classes, 8, 8, 3), dtype=np.uint8)
+    dataset = make_dataset(images, num_classes)
+    config = make_config({"data.source": "digits", "model.name": "resnet18"})
+    _, figures = explore.draw_data(config, {"train": dataset, "test": dataset}, RNG)
+    titles = {name: figure.get_suptitle() for name, figure in figures.items()}
+    assert titles["class_samples"] == f"Samples of {which}"
+    assert titles["class_patches"].startswith(f"One image of {which} as ")
+    assert len(figures["class_patches"].axes) == 20
+    assert ("20 of 21 classes" in titles["class_counts"]) == (num_classes == 21)
+    assert len(figures["class_counts"].axes[0].get_xticks()) == 20
 
 
 def test_duplicates_are_counted_across_splits():

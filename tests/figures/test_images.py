@@ -78,6 +78,9 @@ def test_class_samples():
     for place, axes in np.ndenumerate(grid):
         np.testing.assert_array_equal(_shown(axes), samples[place])
     assert tuple(axes.get_ylabel() for axes in grid[:, 0]) == NAMES
+    assert figure.get_suptitle() == "Samples of each class"
+    figure = images.class_samples(samples, NAMES, "the first 3 of 100 classes")
+    assert figure.get_suptitle() == "Samples of the first 3 of 100 classes"
 
 
 def test_image_and_patches(tmp_path):

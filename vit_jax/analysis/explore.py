@@ -28,24 +28,28 @@ Splits = Mapping[str, data.Dataset]
 
 # Side in pixels of the patches that are drawn for a model without patches.
 _PATCH_PIXELS = 4
-# Limits on the rows, columns and cells of a figure that remain legible.
-_SHOWN_CLASSES = 20
+# Limits on the columns and cells of a figure that remain legible.
 _MAX_SAMPLES = 10
 _SHOWN_PAIRS = 16
 
 
 def class_samples(
     dataset: data.Dataset, rng: np.random.Generator
-) -> tuple[UInt8[np.ndarray, "k samples h w c"], list[str]]:
-    """Random images of the first classes, equally many of each, and the class names."""
+) -> tuple[UInt8[np.ndarray, "k samples h w c"], list[str], str]:
+    """Random images of the first classes, equally many of each; the names of these
+    classes, and which they are, such as "each class"."""
     counts = dataset.count_classes()
-    shown = np.flatnonzero(counts)[:_SHOWN_CLASSES]
+    present, most = np.flatnonzero(counts), style.MAX_CLASSES
+    shown, which = present[:most], "each class"
+    if len(present) > most:
+        which = f"each of the first {most} of {len(present)} classes"
     num_samples = min(_MAX_SAMPLES, int(counts[shown].min()))
     drawn = [
         rng.choice(np.flatnonzero(dataset.labels == label), num_samples, replace=False)
         for label in shown
     ]
-    return dataset.images[np.stack(drawn)], [dataset.class_names[i] for i in shown]
+    names = [dataset.class_names[i] for i in shown]
+    return dataset.images[np.stack(drawn)], names, which
 
 
 def compare_splits(
@@ -99,9 +103,9 @@ def draw_data(
     used = "mean {}, std {}".format(
         *(", ".join(f"{255 * x:.1f}" for x in part) for part in (mean, std))
     )
-    samples, names = class_samples(train, rng)
+    samples, names, which = class_samples(train, rng)
     figures = {
-        "class_samples": images.class_samples(samples, names),
+        "class_samples": images.class_samples(samples, names, which),
         "class_counts": per_class.grouped_bars(
             {f"{name} ({count.sum():,})": count for name, count in counts.items()},
             train.class_names,
@@ -123,7 +127,7 @@ def draw_data(
     side = min(patch_size or _PATCH_PIXELS, *shown.shape[1:3])
     if patch_size:
         figures["patches"] = images.image_and_patches(shown[0], side)
-    figures["class_patches"] = images.class_patches(shown[1:], names, side)
+    figures["class_patches"] = images.class_patches(shown[1:], names, side, which)
     summary = {
         "image_shape": train.images.shape[1:],
         "class_names": train.class_names,

@@ -65,14 +65,15 @@ def disagreements(
 def class_samples(
     images: UInt8[np.ndarray, "k samples h w c"],
     class_names: Sequence[str],
+    which: str = "each class",
 ) -> Figure:
-    """One row for each class, its name on the left."""
+    """One row for each class, its name on the left; `which` they are, for the title."""
     num_samples = images.shape[1]
     figure = _grid(
         len(class_names) * num_samples,
         num_samples,
         lambda axes, index: style.show_image(axes, images[divmod(index, num_samples)]),
-        "Samples of each class",
+        f"Samples of {which}",
         cell=(0.8, 0.8),
         margin=1.0,
     )
@@ -100,10 +101,12 @@ def class_patches(
     images: UInt8[np.ndarray, "k h w c"],
     class_names: Sequence[str],
     patch_size: int,
+    which: str = "each class",
 ) -> Figure:
     """An image of each class, cut into patches that are drawn apart on a grid.
 
-    Pixels beyond the last whole patch are not shown.
+    Pixels beyond the last whole patch are not shown. The title says `which` classes
+    they are.
     """
     sheets, title = _in_patches(images, patch_size)
 
@@ -111,7 +114,7 @@ def class_patches(
         style.show_image(axes, sheets[index], class_names[index], fontsize=11)
         axes.spines[:].set_visible(False)
 
-    title = f"One image of each class as {title}"
+    title = f"One image of {which} as {title}"
     return _grid(len(images), 5, draw, title, cell=(2.0, 2.15))
 
 
