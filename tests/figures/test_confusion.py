@@ -57,6 +57,13 @@ def test_top_confusions():
     assert left.get_title() == "true class → predicted class"
 
 
+def test_small_parts_of_the_errors_have_decimals():
+    pairs = [(1, 0, 25, 25 / 4143), (0, 1, 23, 23 / 4143)]
+    axes = confusion.top_confusions(pairs, pairs, [f"c{i}" for i in range(100)]).axes[0]
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["25 (0.60% of errors)", "23 (0.56% of errors)"]
+
+
 @pytest.mark.parametrize("num_classes", [10, 20])
 def test_numbers_fit_into_their_cells(num_classes):
     matrix = np.full((num_classes, num_classes), 1000)

@@ -9,9 +9,6 @@ from matplotlib.figure import Figure
 
 from vit_jax.figures import style
 
-# Numbers can be read in the cells up to about this many classes.
-MAX_CLASSES_WITH_TEXT = 20
-
 
 def confusion_matrix(
     matrix: Int[np.ndarray, "k k"],
@@ -22,7 +19,7 @@ def confusion_matrix(
     """Rows: true class, columns: predicted class.
 
     Colour is the fraction of the true class. The text is the number of examples above
-    that fraction in per cent; there is no text for more than `MAX_CLASSES_WITH_TEXT`
+    that fraction in per cent; there is no text for more than `style.MAX_CLASSES`
     classes, and none in cells of 0.
     """
     num_classes = len(class_names)
@@ -38,7 +35,7 @@ def confusion_matrix(
     style.label_classes(axes.yaxis, class_names)
     bar = figure.colorbar(image, ax=axes, shrink=0.8)
     bar.set_label("fraction of the true class (%)", fontsize=10)
-    if num_classes <= MAX_CLASSES_WITH_TEXT:
+    if num_classes <= style.MAX_CLASSES:
         for row, column in zip(*np.nonzero(matrix), strict=True):
             axes.text(
                 column,
@@ -90,7 +87,9 @@ def _draw_pairs(
     names = [f"{short[a]} {arrow} {short[b]}" for a, b, _, _ in pairs]
     counts = [count for _, _, count, _ in pairs]
     bars = axes.barh(range(len(pairs)), counts, color=style.BLUE)
-    texts = [f"{count} ({fraction:.0%} of errors)" for _, _, count, fraction in pairs]
+    # Each pair of many classes has about 1% of the errors, or less.
+    digits = 0 if len(class_names) <= style.MAX_CLASSES else 2
+    texts = [f"{count} ({part:.{digits}%} of errors)" for _, _, count, part in pairs]
     axes.bar_label(bars, texts, fontsize=9, padding=3)
     axes.set_yticks(range(len(pairs)), names, fontsize=9, parse_math=False)
     axes.set_xlim(0, 1.6 * max(counts))
