@@ -1,7 +1,11 @@
 """The numbers of a report for people."""
 
+import numpy as np
+
 from tests.analysis.made import all_scores, make_scored
 from vit_jax.analysis.quantities import describe, to_text
+from vit_jax.data import Dataset
+from vit_jax.training import scoring
 
 
 def test_quantities_are_named_explained_and_in_percent():
@@ -32,3 +36,19 @@ def test_the_text_has_every_quantity_and_every_class():
         assert f"{name}: {value}; {meaning}" in lines
     classes = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
     assert classes[0] == "class" and classes[2:] == list(scores["per_class"])
+
+
+def test_the_text_has_the_lowest_and_the_highest_of_many_classes():
+    # Class i has i right answers of 25, and the rest are taken for the last class.
+    labels = np.repeat(np.arange(26, dtype=np.int32), 25)
+    right = np.tile(np.arange(25), 26) < labels
+    logits = np.eye(26, dtype=np.float32)[np.where(right, labels, 25)]
+    names = tuple(f"c{i}" for i in range(26))
+    dataset = Dataset(np.zeros((len(labels), 1, 1, 1), np.uint8), labels, names)
+    text = to_text(scoring.describe_scores(logits, dataset), "test")
+    *_, note, _, _ = text[: text.index("| c0 ")].splitlines()
+    assert note.startswith("20 of 26 classes: the lowest and the highest by accuracy")
+    assert "results.json" in note
+    rows = text[text.index("| c0 ") :].splitlines()
+    shown = [row.split("|")[1].strip() for row in rows]
+    assert shown == [*names[:10], *names[16:]]

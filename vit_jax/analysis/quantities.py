@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from vit_jax.analysis import latency
 from vit_jax.analysis.tables import markdown_table
+from vit_jax.figures import style
 from vit_jax.metrics import classification
 
 Row = tuple[str, str, str]
@@ -196,7 +199,15 @@ def describe_classes(
 
 
 def to_text(scores: Mapping[str, Any], split: str) -> str:
-    """What `describe` and `describe_classes` give, as text for a terminal."""
+    """What `describe` and `describe_classes` give, as text for a terminal.
+
+    The classes are those that a figure would show, see `style.shown_classes`.
+    """
     lines = [f"{name}: {value}; {meaning}" for name, value, meaning in describe(scores)]
-    table = markdown_table(*describe_classes(scores))
+    accuracies = [one["accuracy"] for one in scores["per_class"].values()]
+    shown, note = style.shown_classes(np.array(accuracies, float), "accuracy")
+    if note:
+        lines.append(f"{note.strip()}; results.json in the run's folder has all")
+    head, rows = describe_classes(scores)
+    table = markdown_table(head, [rows[index] for index in shown])
     return "\n".join((f"{split} split", *lines, table))
