@@ -28,6 +28,7 @@ from experiments.launching.options import (
     add_arguments,
     data_settings,
     parse,
+    positive_float,
     report_left,
 )
 from experiments.launching.summary import describe_job
@@ -70,15 +71,26 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "experiments.search", __doc__, "--config.group.name=value changes every run."
     )
     add_arguments(parser, out="runs/search")
-    parser.add_argument("--study", choices=STUDIES, default="flagship")
+    parser.add_argument("--study", choices=STUDIES, help="what is compared; needed")
     parser.add_argument("--arms", metavar="A,B", help="some of the study's; else all")
-    parser.add_argument("--epochs", type=float, help="shorter than the config says")
+    parser.add_argument(
+        "--epochs", type=positive_float, help="shorter than the config says"
+    )
     parser.add_argument("--final", action="store_true", help="test the config itself")
     parser.add_argument(
         "--all_images", action="store_true", help="--final: train on the hold-out, too"
     )
     parser.add_argument("--record", metavar="FILE.json", type=user_path)
-    return parse(parser, arguments)
+    options = parse(parser, arguments)
+    if not options.study:
+        raise UserError(f"--study is missing; give one of {', '.join(STUDIES)}.")
+    for name in ("arms", "epochs"):
+        if options.final and getattr(options, name):
+            raise UserError(
+                f"--{name} changes what is compared, but --final trains the config as "
+                "it stands; leave out one of the two."
+            )
+    return options
 
 
 def _check(search: Search, arms: Sequence[Job]) -> None:
@@ -127,8 +139,10 @@ def main(arguments: Sequence[str]) -> int:
             if jobs.is_finished(job):
                 row = {"arm": arm} | describe_job(jobs, job)
                 record["runs"][job.name] = row
-    write_record(file, record, study)
-    say(f"{file.with_suffix('.md')} and {jobs.pack('search')}")
+    if record["runs"] or record["final"]:
+        write_record(file, record, study)
+        say(str(file.with_suffix(".md")))
+    say(str(jobs.pack("search")))
     return report_left(jobs, all_jobs, left) or status
 
 

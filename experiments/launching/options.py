@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
         help="official CIFAR-10 files; else the config's source",
     )
     parser.add_argument("--out", default=out, help=f"folder of runs and tables ({out})")
-    parser.add_argument("--seeds", type=_positive, default=3, help="seeds 0 to N-1 (3)")
+    add_seeds(parser, default=3)
     parser.add_argument(
-        "--parallel", type=_positive, default=1, help="processes at a time (1)"
+        "--parallel", type=positive_int, default=1, help="processes at a time (1)"
     )
     parser.add_argument(
         "--time_limit_seconds", type=float, default=math.inf,
@@ -41,10 +41,39 @@ def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
     parser.add_argument("--dry_run", action="store_true", help="only show the commands")
 
 
-def _positive(text: str) -> int:
+def add_seeds(parser: argparse.ArgumentParser, *, default: int) -> None:
+    """The option --seeds, the number of seeds."""
+    parser.add_argument(
+        "--seeds", type=_num_seeds, default=default, metavar="N",
+        help=f"seeds 0 to N-1 ({default})",
+    )  # fmt: skip
+
+
+def _num_seeds(text: str) -> int:
+    try:
+        return positive_int(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(
+            f"{error}; write --seeds=3 for the seeds 0, 1 and 2"
+        ) from None
+
+
+def positive_int(text: str) -> int:
+    """An option's value that is a whole number above 0."""
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number above 0")
     return int(text)
+
+
+def positive_float(text: str) -> float:
+    """An option's value that is a finite number above 0, such as one of epochs."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a finite number above 0")
+    return number
 
 
 def parse(

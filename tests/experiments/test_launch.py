@@ -18,6 +18,7 @@ from experiments.launching.jobs import Job, Jobs, run_environment
 from experiments.launching.options import (
     LEFT_OVER,
     add_arguments,
+    positive_float,
     report_left,
     run_until,
 )
@@ -145,13 +146,24 @@ def test_a_slip_is_found_before_the_first_run(tmp_path):
     assert not (tmp_path / "runs" / "fine" / "log.txt").exists()
 
 
-@pytest.mark.parametrize("given", ["--seeds=0", "--parallel=-2", "--seeds=1.5"])
+@pytest.mark.parametrize(
+    "given", ["--seeds=0", "--parallel=-2", "--seeds=1.5", "--seeds=0,1,2"]
+)
 def test_counts_are_whole_numbers_above_0(given, capsys):
     parser = argparse.ArgumentParser()
     add_arguments(parser, out="runs")
     with pytest.raises(SystemExit):
         parser.parse_args([given])
-    assert "is not a whole number above 0" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "is not a whole number above 0" in error
+    assert ("write --seeds=3 for the seeds 0, 1 and 2" in error) == ("seeds" in given)
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "nan", "inf", "many"])
+def test_lengths_are_finite_numbers_above_0(given):
+    assert positive_float("0.5") == 0.5
+    with pytest.raises(argparse.ArgumentTypeError, match="not a finite number above 0"):
+        positive_float(given)
 
 
 def test_several_processes_share_the_memory(monkeypatch):

@@ -136,6 +136,7 @@ def test_left_over_runs_are_told(tmp_path, capsys):
     assert run_search(tmp_path, "--study=digits", "--arms=base", "--seeds=2") == 75
     told = capsys.readouterr().out
     assert "2 run(s) left: digits-base-small-s0, digits-base-small-s1" in told
+    assert not list(tmp_path.glob("digits.*")), "no record of nothing"
 
 
 @pytest.mark.parametrize(
@@ -148,11 +149,19 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--config.data.select_on=test", "--final"], r"on images held out"),
         slow(["--final", "--parallel=2"], r"must not slow each other down"),
         (["--epochs=3", "--arms=base,epochs_170"], r"but epochs_170 is about"),
+        (["--epochs=3", "--final"], r"--epochs changes what .* --final trains"),
+        (["--arms=base", "--final"], r"--arms changes what .* --final trains"),
+        (["--epochs=0"], r"--epochs: 0 is not a finite number above 0"),
     ],
 )
 def test_refused(tmp_path, arguments, message):
     with pytest.raises(UserError, match=message):
-        run_search(tmp_path, *arguments)
+        run_search(tmp_path, "--study=flagship", *arguments)
+
+
+def test_a_study_has_to_be_named(tmp_path):
+    with pytest.raises(UserError, match="--study is missing; give one of flagship, f"):
+        run_search(tmp_path)
 
 
 def test_one_length_for_all(tmp_path, capsys):
