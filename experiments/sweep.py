@@ -1,9 +1,9 @@
 """Several learning rates and seeds of one config, trained side by side in one program.
 
 python -m experiments.sweep --config=configs/vit_digits.py --out=runs/sweep.json \\
-    --learning_rates=1e-3,3e-3 --seeds=0,1,2
+    --learning_rates=1e-3,3e-3 --seeds=3
 python -m experiments.sweep --config=configs/vit_cifar.py --out=runs/sweep.json \\
-    --learning_rates=5e-4,1e-3,2e-3 --seeds=0 --num_epochs=40
+    --learning_rates=5e-4,1e-3,2e-3 --num_epochs=40
 
 A small model leaves most of a GPU idle, but several models at once do not. The members
 are trained by the config's own train step under `vmap`. Each member has its own
@@ -17,15 +17,19 @@ With --shared_order all members see the batches of the first seed, which saves t
 memory of a batch of images for each other member; each augments the images by itself.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from experiments.launching.options import data_settings
+from experiments.launching.options import (
+    add_seeds,
+    data_settings,
+    positive_float,
+    positive_int,
+)
 from experiments.sweeping import saved
 from experiments.sweeping.loop import run_sweep
 from experiments.sweeping.members import Member, Sweep, check_sweep
 from experiments.sweeping.saved import Done
-from experiments.sweeping.table import describe, write_result
+from experiments.sweeping.table import describe, describe_start, write_result
 from vit_jax import data
 from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.errors import UserError
@@ -36,11 +40,14 @@ from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.training.progress import say
 
 
-def _numbers(text: str, kind: Callable) -> list[Any]:
+def _rates(text: str) -> list[float]:
     try:
-        return [kind(part) for part in text.split(",")]
+        return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UserError(f"{text!r} is no list of numbers such as 1,2.") from None
+        raise UserError(
+            f"--learning_rates={text} is no list of numbers; write for example "
+            "--learning_rates=1e-3,3e-3."
+        ) from None
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -49,12 +56,16 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--config", required=True, metavar="CONFIG[:VARIANT]")
     parser.add_argument("--out", required=True, metavar="FILE.json", type=user_path)
     parser.add_argument("--learning_rates", help="default: the config's")
-    parser.add_argument("--seeds", default="0", help="such as 0,1,2")
-    parser.add_argument("--num_epochs", type=float, help="shorter than the config says")
+    add_seeds(parser, default=1)
+    parser.add_argument(
+        "--num_epochs", type=positive_float, help="shorter than the config says"
+    )
     parser.add_argument("--data", metavar="DIR", help="official CIFAR-10 files")
     parser.add_argument("--shared_order", action="store_true", help="see above")
     parser.add_argument(
-        "--steps_per_dispatch", type=int, help="default: 1 on CPU, 20 elsewhere"
+        "--steps_per_dispatch",
+        type=positive_int,
+        help="default: 1 on CPU, 20 elsewhere",
     )
     options, overrides = parser.parse_known_args(arguments)
     config = apply_overrides(load_config_file(options.config), overrides)
@@ -65,15 +76,16 @@ def main(arguments: Sequence[str]) -> None:
     check_sweep(config)
     rates = [config.optim.learning_rate]
     if options.learning_rates:
-        rates = _numbers(options.learning_rates, float)
+        rates = _rates(options.learning_rates)
     for rate in rates:  # A config checks each value that it is given.
         config.copy_and_resolve_references()["optim.learning_rate"] = rate
-    seeds = _numbers(options.seeds, int)
-    members = [Member(rate, seed) for rate in rates for seed in seeds]
+    members = [Member(rate, seed) for rate in rates for seed in range(options.seeds)]
+    say(f"loading {data.dataset_name(config.data)} ...")
     splits = data.load(config.data)
     sweep = Sweep(config, splits, members, shared_order=options.shared_order)
     size = options.steps_per_dispatch or min(20, backend.max_steps_per_dispatch())
     make_folder(options.out.parent, "--out")
+    say(describe_start(sweep))
     with Checkpoints(options.out.with_suffix(".states")) as checkpoints:
         done = saved.restore(checkpoints, sweep)
         if done.step:

@@ -1,14 +1,16 @@
 """The training of a sweep's members to the end, scored on the images held out."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from experiments.sweeping.members import Sweep
 from experiments.sweeping.saved import Done
 from vit_jax.errors import UserError
-from vit_jax.training.progress import say
+from vit_jax.training.plan import Plan
+from vit_jax.training.progress import Progress, waiting
 
 
 def run_sweep(
@@ -18,7 +20,7 @@ def run_sweep(
     done: Done | None = None,
     keep: Callable[[Done], None] = lambda done: None,
 ) -> Done:
-    """Trains and scores to the end.
+    """Trains and scores to the end, and shows the mean loss of the members on the way.
 
     Args:
       steps_per_dispatch: at most, on the way from one evaluation to the next.
@@ -30,26 +32,48 @@ def run_sweep(
     """
     plan = sweep.experiment.plan
     done = done or Done([[] for _ in sweep.members])
-    lengths = set()
-    while done.step < plan.total_steps:
-        until_eval = plan.eval_every - done.step % plan.eval_every
-        length = min(steps_per_dispatch, until_eval, plan.total_steps - done.step)
-        start = time.monotonic()
-        metrics = sweep.train(done.step, done.step + length)
-        # The first dispatch of each length compiles.
-        done.seconds += time.monotonic() - start if length in lengths else 0.0
-        lengths.add(length)
-        done.step += length
-        if not np.isfinite(metrics["loss"]).any():
-            keep(done)
-            raise UserError(
-                "The training loss of every member is not finite at step "
-                f"{done.step}; give lower --learning_rates."
-            )
-        if done.step % plan.eval_every == 0 or done.step == plan.total_steps:
+    lengths = [*_plan_lengths(plan, done.step, steps_per_dispatch)]
+    if not lengths:
+        return done
+    with waiting("compiling the train step and the evaluation"):
+        sweep.compile({*lengths})
+    images_per_step = sweep.experiment.config.batch_size * len(sweep.members)
+    progress = Progress(plan.total_steps, done.step, plan.log_every)
+    with contextlib.closing(progress):
+        for length in lengths:
+            start = time.monotonic()
+            losses = sweep.train(done.step, done.step + length)["loss"]
+            seconds = time.monotonic() - start
+            done.seconds += seconds
+            done.step += length
+            progress.update(done.step)
+            finite = losses[np.isfinite(losses)]
+            if not finite.size:
+                keep(done)
+                raise UserError(
+                    "The training loss of every member is not finite at step "
+                    f"{done.step}; give lower --learning_rates."
+                )
+            if done.step % plan.log_every < length:
+                speed = length * images_per_step / seconds
+                shown = {"loss": finite.mean(), "images_per_second": speed}
+                progress.metrics({"step": done.step, **shown})
+            if not plan.is_due(done.step, plan.eval_every):
+                continue
             for records, scores in zip(done.history, sweep.score(), strict=True):
                 records.append({"step": done.step, **scores})
             keep(done)
             best = max(h[-1]["accuracy"] for h in done.history)
-            say(f"step {done.step}/{plan.total_steps}: best val accuracy {best:.2%}")
+            progress.line(
+                f"step {done.step}/{plan.total_steps}: best val accuracy {best:.2%}"
+            )
     return done
+
+
+def _plan_lengths(plan: Plan, step: int, most: int) -> Iterator[int]:
+    """The number of steps of each dispatch from `step` to the end."""
+    while step < plan.total_steps:
+        until_eval = plan.eval_every - step % plan.eval_every
+        length = min(most, until_eval, plan.total_steps - step)
+        yield length
+        step += length

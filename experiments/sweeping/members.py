@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -65,10 +65,7 @@ class Sweep:
         self._orders = seeds[:1] if self.is_shared else seeds
         train = splits["train"]
         self._train = jax.device_put((np.asarray(train.images), train.labels))
-        self._train_steps = backend.jit(self._many_steps, donate_argnums=0)
-        # JAX cannot call a function with its own compiler options inside another one.
-        eval_step = self.experiment.eval_step.__wrapped__
-        self._eval_step = backend.jit(jax.vmap(eval_step, in_axes=(0, None)))
+        self._train_programs, self._eval_program = {}, None
 
     def _one_step(self, states, images, labels, indices, epochs):
         """One step of all members; `indices` [orders, batch], `epochs` [batch]."""
@@ -95,8 +92,27 @@ class Sweep:
             return states, jax.tree.map(lambda x: x[None], metrics)
         return jax.lax.scan(body, states, (indices, epochs))
 
+    def compile(self, lengths: Iterable[int]) -> None:
+        """Compiles what `train` needs for these numbers of steps, and `score`."""
+        train_steps = backend.jit(self._many_steps, donate_argnums=0)
+        for length in lengths:
+            inputs = self.states, *self._train, *self._indices(0, length)
+            self._train_programs[length] = train_steps.lower(*inputs).compile()
+        # JAX cannot call a function with its own compiler options inside another one.
+        eval_step = self.experiment.eval_step.__wrapped__
+        evaluate = backend.jit(jax.vmap(eval_step, in_axes=(0, None)))
+        images = self._splits["val"].images[: self._eval_size]
+        self._eval_program = evaluate.lower(self.states.variables, images).compile()
+
     def train(self, first: int, last: int) -> dict[str, Float[np.ndarray, "steps m"]]:
         """Trains from step `first` to step `last` in one dispatch; returns metrics."""
+        program = self._train_programs[last - first]
+        inputs = *self._train, *self._indices(first, last)
+        self.states, metrics = program(self.states, *inputs)
+        return jax.device_get(metrics)
+
+    def _indices(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+        """[steps, orders, batch] of the steps' images, and [steps, batch] of epochs."""
         num_examples = len(self._splits["train"])
         size = self.experiment.config.batch_size
         numbers = range(first, last)
@@ -108,18 +124,18 @@ class Sweep:
             for n in numbers
         ]
         epochs = [batches.train_epochs(num_examples, size, n) for n in numbers]
-        self.states, metrics = self._train_steps(
-            self.states, *self._train, np.array(indices), np.array(epochs)
-        )
-        return jax.device_get(metrics)
+        return np.array(indices), np.array(epochs)
+
+    @property
+    def _eval_size(self) -> int:
+        return min(self.experiment.config.eval_batch_size, len(self._splits["val"]))
 
     def score(self) -> list[dict[str, float]]:
         """Hold-out accuracy and loss of every member."""
         val = self._splits["val"]
-        size = min(self.experiment.config.eval_batch_size, len(val))
         logits = []
-        for indices, mask in batches.eval_batches(len(val), size):
-            scores = self._eval_step(self.states.variables, val.images[indices])
+        for indices, mask in batches.eval_batches(len(val), self._eval_size):
+            scores = self._eval_program(self.states.variables, val.images[indices])
             logits.append(np.asarray(scores)[:, mask])
         return [
             {
@@ -144,6 +160,11 @@ def check_sweep(config: ConfigDict) -> None:
       UserError: names the setting.
     """
     check_config(config)
+    if config.objective != "classification":
+        raise UserError(
+            f"config.objective is {config.objective}, which has no accuracy, but a "
+            "sweep ranks its members by that; train single runs of vit_jax.main."
+        )
     if config.data.select_on != "val":
         raise UserError(
             f"config.data.select_on is {config.data.select_on}, but a sweep chooses on "
@@ -154,8 +175,8 @@ def check_sweep(config: ConfigDict) -> None:
     for key, value in alone.items():
         if value:
             raise UserError(
-                f"config.{key} is {value!r}, but a sweep trains its members in one "
-                "stage from initial values; leave it out, or train single runs."
+                f"config.{key} is set, but a sweep trains its members in one stage "
+                "from initial values; leave it out, or train single runs."
             )
     if config.schedule.name == "plateau":
         raise UserError(

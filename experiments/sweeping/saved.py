@@ -18,7 +18,7 @@ class Done:
     Attributes:
       history: {"step", "accuracy", "loss"} of each member's evaluations, in order.
       step: number of steps done.
-      seconds: of training, without compilation.
+      seconds: of training, without compilation and evaluation.
     """
 
     history: list[list[dict[str, float]]]

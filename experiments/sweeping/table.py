@@ -1,4 +1,4 @@
-"""What came out: a table of the rates, and the file --out."""
+"""What is trained, and what came out: a table of the rates, and the file --out."""
 
 import argparse
 import dataclasses
@@ -12,8 +12,23 @@ from ml_collections import ConfigDict
 from experiments.launching.summary import show_mean_std
 from experiments.sweeping.members import Member, Sweep
 from experiments.sweeping.saved import Done
+from vit_jax import models
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.files import write_file
+from vit_jax.training.summary import summarize
+
+
+def describe_start(sweep: Sweep) -> str:
+    """The summary of a single run, and a row with the members' rates and seeds."""
+    members = sweep.members
+    num_params = models.count_params(sweep.states.params) // len(members)
+    rates = dict.fromkeys(f"{member.learning_rate:g}" for member in members)
+    seeds = dict.fromkeys(str(member.seed) for member in members)
+    return (
+        f"{summarize(sweep.experiment, num_params)}\n"
+        f"  members  {len(members)}: learning rates {', '.join(rates)} in place of the "
+        f"peak rate, seeds {', '.join(seeds)}"
+    )
 
 
 def describe(
@@ -50,7 +65,7 @@ def write_result(
         "jax": jax.__version__,
         "shared_order": options.shared_order,
         "steps": sweep.experiment.plan.total_steps,
-        "train_seconds_without_first_dispatches": done.seconds,
+        "train_seconds": done.seconds,
         "members": [
             {**dataclasses.asdict(member), "evaluations": records}
             for member, records in zip(sweep.members, done.history, strict=True)

@@ -124,13 +124,14 @@ def test_a_sweep_resumed_at_every_checkpoint_has_the_same_bits(
 
 @pytest.mark.slow
 def test_a_killed_sweep_goes_on_and_refuses_another_one(tmp_path, capsys):
-    settings = ["num_steps=30", "eval_every=10 steps", "batch_size=16"]
+    settings = ["num_steps=30", "eval_every=10 steps", "log_every=5 steps"]
     settings += ["model.depth=1", "model.width=16", "schedule.warmup=1 step"]
+    settings += ["batch_size=16"]
 
     def command(name, *more):
         return [
             f"--out={tmp_path}/{name}.json", "--config=configs/vit_digits.py",
-            "--seeds=0,1", *(f"--config.{x}" for x in settings), *more,
+            "--seeds=2", *(f"--config.{x}" for x in settings), *more,
         ]  # fmt: skip
 
     def start(name):
@@ -138,13 +139,18 @@ def test_a_killed_sweep_goes_on_and_refuses_another_one(tmp_path, capsys):
         environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
         line = [sys.executable, "-m", "experiments.sweep", *command(name)]
         return subprocess.Popen(
-            line, stdout=subprocess.PIPE, text=True, env=environment
-        )
+            line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment,
+        )  # fmt: skip
 
     with start("pieces") as process:
-        for step in (10, 20):
-            assert process.stdout.readline().startswith(f"step {step}/30")
+        assert process.stdout.readline() == "loading digits ...\n"
+        # Two lines of losses and one of an accuracy until each evaluation.
+        shown = [process.stderr.readline() for _ in range(6)]
         process.kill()
+    assert shown[0].startswith("step 5/30: loss ") and "images/s" in shown[0]
+    assert shown[2].startswith("step 10/30: best val accuracy ")
+    assert shown[5].startswith("step 20/30: best val accuracy ")
     with pytest.raises(
         UserError, match=r"differs in optim\.weight_decay, --learning_r"
     ):
@@ -156,13 +162,13 @@ def test_a_killed_sweep_goes_on_and_refuses_another_one(tmp_path, capsys):
         with start(name) as process:
             said.append(process.communicate()[0])
         assert process.returncode == 0
-    assert said[0].startswith("going on from step ") and "going on" not in said[1]
+    assert "going on from step " in said[0] and "going on" not in said[1]
     files = [(tmp_path / f"{name}.json").read_text() for name in ("pieces", "whole")]
     members = [json.loads(text)["members"] for text in files]
     assert members[0] == members[1] and len(members[0][0]["evaluations"]) == 3
     capsys.readouterr()
     main(command("whole"))
-    assert capsys.readouterr().out.startswith("going on from step 30")
+    assert "going on from step 30" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -190,6 +196,11 @@ def test_what_was_measured_is_kept(config, splits):
         ({"schedule__name": "plateau"}, "follows one run's losses"),
         ({"optim__learning_rate": 0.0}, "multiples of it"),
         ({"distill__teacher": "run"}, "without a teacher"),
+        (
+            {"objective": "masked_autoencoding", "data__select_on": "nothing"},
+            "which has no accuracy, but a sweep ranks its members by that",
+        ),
+        ({"stages": ({"num_epochs": 1},)}, r"^config\.stages is set, but a sweep"),
     ],
 )
 def test_refused(tiny_config, changes, message):
@@ -203,6 +214,20 @@ def test_learning_rates_are_checked(tmp_path):
         main([*arguments, "--learning_rates=1e-3,-1"])
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("--seeds=0,1,2", "write --seeds=3 for the seeds 0, 1 and 2"),
+        ("--num_epochs=0", "--num_epochs: 0 is not a finite number above 0"),
+        ("--steps_per_dispatch=0", "0 is not a whole number above 0"),
+        ("--learning_rates=1e-3;1", "no list of numbers; write for example"),
+    ],
+)
+def test_options_that_say_nothing_are_refused(tmp_path, given, message):
+    with pytest.raises(UserError, match=message):
+        main([f"--out={tmp_path}/a.json", "--config=configs/vit_digits.py", given])
+
+
 @pytest.mark.slow
 def test_command(tmp_path, capsys):
     out = tmp_path / "sweep.json"
@@ -210,11 +235,17 @@ def test_command(tmp_path, capsys):
     settings += ["schedule.warmup=1 step", "model.width=16"]
     main(
         [
-            f"--out={out}", "--config=configs/vit_digits.py", "--seeds=0,1",
+            f"--out={out}", "--config=configs/vit_digits.py", "--seeds=2",
             "--learning_rates=1e-3,3e-3", *(f"--config.{x}" for x in settings),
         ]
     )  # fmt: skip
-    assert capsys.readouterr().out.count("(2) |") >= 4
+    said = capsys.readouterr().out
+    assert said.count("(2) |") >= 4
+    first, *rows = said.partition("\ncompiling ")[0].splitlines()
+    names = ["device", "data", "model", "schedule", "members"]
+    assert first == "loading digits ..." and [row.split()[0] for row in rows] == names
+    assert " 4: learning rates 0.001, 0.003 " in rows[-1] and "seeds 0, 1" in rows[-1]
+    assert "  4 steps of 16 images" in rows[-2]
     members = json.loads(out.read_text())["members"]
     pairs = [(m["learning_rate"], m["seed"]) for m in members]
     assert pairs == [(1e-3, 0), (1e-3, 1), (3e-3, 0), (3e-3, 1)]
