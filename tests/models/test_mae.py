@@ -12,6 +12,7 @@ from tests.models.shapes import random_images, random_variables, shapes_of
 from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.models import mae
+from vit_jax.runs.run import model_features
 
 IMAGE_SHAPE = (8, 12, 3)
 SMALL = {
@@ -58,6 +59,20 @@ def test_the_encoder_has_the_names_and_shapes_of_the_vit(changes):
     encoder = {k: v for k, v in found.items() if not k.startswith("decoder")}
     assert encoder == {k: v for k, v in vit.items() if not k.startswith("head")}
     assert any(name.startswith("decoder/") for name in found)
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"pooling": "mean", "num_registers": 2}], ids=["cls", "mean"]
+)
+def test_the_features_are_those_of_the_vit(changes):
+    model, vit = make(MAE, **changes), make(**changes)
+    variables, images = draw(model)
+    head = random_variables(vit, IMAGE_SHAPE)["params"]["head"]
+    params = {"params": variables["params"] | {"head": head}}
+    params["params"].pop("decoder")
+    found = model_features(model, variables, images)
+    assert found.shape == (2, 8)
+    np.testing.assert_allclose(found, model_features(vit, params, images), rtol=1e-5)
 
 
 @pytest.mark.slow

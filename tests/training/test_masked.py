@@ -1,5 +1,6 @@
 """Masked autoencoding as a run: its scores, its folder, and what others say to it."""
 
+import json
 import shutil
 
 import jax.numpy as jnp
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
-from vit_jax import compare, data, evaluate, explain, predict
+from vit_jax import compare, data, evaluate, explain, explore, predict
 from vit_jax.errors import UserError
 from vit_jax.models import mae
 from vit_jax.parallel import mesh as meshes
@@ -121,6 +122,16 @@ def test_a_classifier_is_trained_from_the_folder_and_says_what_it_took(
     assert dropped.startswith("decoder") and dropped.endswith(
         "more: the decoder of a masked autoencoder"
     )
+
+
+@pytest.mark.slow
+def test_explore_shows_the_features_of_the_encoder(run, tmp_path):
+    explore.main([f"--run={run[0]}", f"--out={tmp_path}", "--tsne_images=20"])
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["distances"]["features"]["num_examples"] == 20
+    loaded = load_run(run[0])
+    features = loaded.features(data.load(loaded.config.data)["test"].images[:20])
+    assert features.shape == (20, 16) and np.isfinite(features).all()
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from vit_jax.figures import dataset as dataset_figures
 from vit_jax.figures import embedding, images, per_class, style
 from vit_jax.files import as_json, make_folder, user_path, write_file
 from vit_jax.metrics import distances, duplicates
-from vit_jax.runs.load import load_classifier
+from vit_jax.runs.load import load_run
 from vit_jax.runs.run import Run
 from vit_jax.runs.user_code import add_user_code
 
@@ -200,7 +200,7 @@ def load_data(
     """
     if options.run:
         moved = moved_settings(options, unknown)
-        run = load_classifier(options.run)
+        run = load_run(options.run)
         return *load_splits(run, moved), run
     moved = moved_settings(options, ())
     overrides = [f"--config.{key}={value}" for key, value in moved.items()]

@@ -68,6 +68,13 @@ class MaskedAutoencoder(ViT):
         patches = jnp.take_along_axis(patches, visible[..., None], axis=1)
         tokens = jnp.concatenate([before, patches, after], axis=1)
         tokens = self.encode(tokens, train=train)
+        # The registers have done their work in the encoder.
+        tokens = tokens[:, : self.num_prefix_tokens + visible.shape[1]]
+        x = tokens.astype(jnp.float32)
+        patches = x[:, self.num_prefix_tokens :]
+        # There is no learned pooling, for which the mean has to stand.
+        features = x[:, 0] if self.pooling == "cls" else patches.mean(axis=1)
+        self.sow("intermediates", "features", features)
         decoder = Decoder(
             self.decoder_width,
             self.decoder_depth,
@@ -78,9 +85,7 @@ class MaskedAutoencoder(ViT):
             token_init=self.token_init,
             name="decoder",
         )
-        # The registers have done their work in the encoder.
-        num_tokens = self.num_prefix_tokens + visible.shape[1]
-        return decoder(tokens[:, :num_tokens], visible, (rows, columns), train=train)
+        return decoder(tokens, visible, (rows, columns), train=train)
 
     def num_visible(self, num_patches: int) -> int:
         """The number of visible patches of an image with `num_patches`."""

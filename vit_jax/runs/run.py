@@ -176,9 +176,12 @@ class Run:
     def features(self, images: Any) -> Float[np.ndarray, "n features"]:
         """What the classifier sees: the pooled output of the last block or stage.
 
-        It raises as `predict` does, and where the model does not store its features.
+        Of a masked autoencoder it is the output of the encoder, which sees all patches.
+
+        Raises:
+          UserError: images as those that `predict` refuses; or the model does not store
+            its features.
         """
-        self.check_classifier()
         if not self.has_features:
             raise UserError(
                 f"The model {self.config.model.name} does not store its features; add "
