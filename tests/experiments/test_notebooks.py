@@ -3,10 +3,15 @@
 import json
 import os
 import pathlib
+import subprocess
+import sys
 
 import nbclient
 import nbformat
 import pytest
+from nbclient.exceptions import CellExecutionError
+
+from vit_jax.training.train import train_and_evaluate
 
 FOLDER = pathlib.Path(__file__).parents[2] / "experiments"
 
@@ -37,6 +42,76 @@ def test_evaluate_run(tiny_run, monkeypatch):
     text, num_pictures = execute("evaluate_run")
     assert f"test accuracy: {results['test']['accuracy']:.2%}" in text
     assert num_pictures == 6
+
+
+ALL_IMAGES = {"data__validation": 0, "data__select_on": "nothing"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "sentence", "num_pictures"),
+    [
+        ({"linear_probe": True}, "No step of a training is logged", 5),
+        (ALL_IMAGES, "No images are held out", 6),
+    ],
+    ids=["linear probe", "no hold-out"],
+)
+def test_evaluate_run_of_another_kind(
+    tiny_config, tmp_path, monkeypatch, changes, sentence, num_pictures
+):
+    results = train_and_evaluate(tiny_config(**changes), tmp_path)
+    monkeypatch.setenv("VIT_JAX_RUN", str(tmp_path))
+    text, found = execute("evaluate_run")
+    assert f"test accuracy: {results['test']['accuracy']:.2%}" in text
+    assert sentence in text and found == num_pictures
+
+
+OWN_MODEL = """
+import flax.linen as nn
+from vit_jax.config import default_config
+
+class Linear(nn.Module):
+    num_classes: int
+    dtype: str
+
+    @nn.compact
+    def __call__(self, images, *, train=False):
+        return nn.Dense(self.num_classes)(images.reshape(len(images), -1))
+
+MODELS = {"linear": Linear}
+
+def get_config():
+    config = default_config()
+    config.code, config.model.name = __file__, "linear"
+    config.data.source = config.data.name = "digits"
+    config.data.validation, config.num_epochs, config.schedule.warmup = 100, 1, "10%"
+    return config
+"""
+
+
+@pytest.mark.slow
+def test_evaluate_run_of_a_model_of_ones_own(tmp_path, monkeypatch):
+    file, workdir = tmp_path / "my_code.py", tmp_path / "run"
+    file.write_text(OWN_MODEL)
+    # In another process, so that the model does not stay in the table of this one.
+    command = ["vit_jax.main", f"--config={file}", f"--workdir={workdir}"]
+    subprocess.run([sys.executable, "-m", *command], check=True)
+    monkeypatch.setenv("VIT_JAX_RUN", str(workdir))
+    text, num_pictures = execute("evaluate_run")
+    assert "Only of ViTs and ResNets" in text and num_pictures == 5
+
+
+@pytest.mark.slow
+def test_evaluate_run_ends_with_a_sentence_about_a_masked_autoencoder(
+    tiny_config, tmp_path, monkeypatch
+):
+    config = tiny_config(objective="masked_autoencoding", **ALL_IMAGES)
+    config.mae.update(decoder_width=16, decoder_depth=1, decoder_heads=2)
+    config.model.patch_size = 2
+    train_and_evaluate(config, tmp_path)
+    monkeypatch.setenv("VIT_JAX_RUN", str(tmp_path))
+    with pytest.raises(CellExecutionError, match="train a classifier from it by"):
+        execute("evaluate_run")
 
 
 @pytest.mark.slow
