@@ -90,6 +90,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
                 f"--{name} changes what is compared, but --final trains the config as "
                 "it stands; leave out one of the two."
             )
+    if options.all_images and not options.final:
+        raise UserError(
+            "--all_images trains on the hold-out, which arms are ranked by; give it "
+            "with --final alone."
+        )
     return options
 
 

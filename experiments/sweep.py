@@ -24,6 +24,7 @@ from experiments.launching.options import (
     data_settings,
     positive_float,
     positive_int,
+    refuse_seed,
 )
 from experiments.sweeping import saved
 from experiments.sweeping.loop import run_sweep
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str]) -> None:
         help="default: 1 on CPU, 20 elsewhere",
     )
     options, overrides = parser.parse_known_args(arguments)
+    refuse_seed(overrides)
     config = apply_overrides(load_config_file(options.config), overrides)
     for key, value in data_settings(options.data).items():
         config[key] = value

@@ -49,6 +49,16 @@ def add_seeds(parser: argparse.ArgumentParser, *, default: int) -> None:
     )  # fmt: skip
 
 
+def refuse_seed(overrides: Sequence[str]) -> None:
+    """Raises UserError for --config.seed, beside which --seeds would be ignored."""
+    for argument in overrides:
+        if argument.startswith("--config.seed="):
+            raise UserError(
+                f"{argument} sets one seed, but --seeds=N says that the seeds 0 to N-1 "
+                "are trained; leave it out."
+            )
+
+
 def _num_seeds(text: str) -> int:
     try:
         return positive_int(text)
@@ -85,6 +95,7 @@ def parse(
     """
     start = time.monotonic()
     options, overrides = parser.parse_known_args(arguments)
+    refuse_seed(overrides)
     options.settings = _parse_overrides(overrides)
     options.deadline = start + options.time_limit_seconds
     return options

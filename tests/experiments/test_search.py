@@ -150,6 +150,8 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         slow(["--final", "--parallel=2"], r"must not slow each other down"),
         (["--epochs=3", "--arms=base,epochs_170"], r"but epochs_170 is about"),
         (["--epochs=3", "--final"], r"--epochs changes what .* --final trains"),
+        (["--all_images"], r"give it with --final alone"),
+        (["--config.seed=3"], r"says that the seeds 0 to N-1"),
         (["--arms=base", "--final"], r"--arms changes what .* --final trains"),
         (["--epochs=0"], r"--epochs: 0 is not a finite number above 0"),
     ],

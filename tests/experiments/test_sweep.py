@@ -220,6 +220,7 @@ def test_learning_rates_are_checked(tmp_path):
         ("--seeds=0,1,2", "write --seeds=3 for the seeds 0, 1 and 2"),
         ("--num_epochs=0", "--num_epochs: 0 is not a finite number above 0"),
         ("--steps_per_dispatch=0", "0 is not a whole number above 0"),
+        ("--config.seed=3", "--seeds=N says that the seeds 0 to N-1"),
         ("--learning_rates=1e-3;1", "no list of numbers; write for example"),
     ],
 )
