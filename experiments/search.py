@@ -93,7 +93,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     if options.all_images and not options.final:
         raise UserError(
             "--all_images trains on the hold-out, which arms are ranked by; give it "
-            "with --final alone."
+            "only with --final."
         )
     return options
 

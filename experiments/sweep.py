@@ -75,6 +75,7 @@ def main(arguments: Sequence[str]) -> None:
         config[key] = value
     if options.num_epochs:
         config["num_epochs"] = options.num_epochs
+        config["num_steps"] = config["time_budget"] = None
     check_sweep(config)
     rates = [config.optim.learning_rate]
     if options.learning_rates:

@@ -45,17 +45,17 @@ def add_seeds(parser: argparse.ArgumentParser, *, default: int) -> None:
     """The option --seeds, the number of seeds."""
     parser.add_argument(
         "--seeds", type=_num_seeds, default=default, metavar="N",
-        help=f"seeds 0 to N-1 ({default})",
+        help=f"number of seeds ({default})",
     )  # fmt: skip
 
 
 def refuse_seed(overrides: Sequence[str]) -> None:
     """Raises UserError for --config.seed, beside which --seeds would be ignored."""
     for argument in overrides:
-        if argument.startswith("--config.seed="):
+        if argument.partition("=")[0] == "--config.seed":
             raise UserError(
-                f"{argument} sets one seed, but --seeds=N says that the seeds 0 to N-1 "
-                "are trained; leave it out."
+                "--config.seed is given, but --seeds=N says how many seeds are "
+                "trained; leave it out."
             )
 
 
@@ -64,7 +64,7 @@ def _num_seeds(text: str) -> int:
         return positive_int(text)
     except argparse.ArgumentTypeError as error:
         raise argparse.ArgumentTypeError(
-            f"{error}; write --seeds=3 for the seeds 0, 1 and 2"
+            f"{error}; write --seeds=3 for three seeds"
         ) from None
 
 

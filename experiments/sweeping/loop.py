@@ -1,15 +1,16 @@
 """The training of a sweep's members to the end, scored on the images held out."""
 
 import contextlib
+import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
 from experiments.sweeping.members import Sweep
 from experiments.sweeping.saved import Done
 from vit_jax.errors import UserError
-from vit_jax.training.plan import Plan
+from vit_jax.training.dispatch import plan_dispatches
 from vit_jax.training.progress import Progress, waiting
 
 
@@ -32,7 +33,10 @@ def run_sweep(
     """
     plan = sweep.experiment.plan
     done = done or Done([[] for _ in sweep.members])
-    lengths = [*_plan_lengths(plan, done.step, steps_per_dispatch)]
+    # A sweep is saved where it is evaluated, and its checkpoints need no stop.
+    stops = dataclasses.replace(plan, checkpoint_every=plan.total_steps)
+    dispatches = plan_dispatches(stops, done.step, steps_per_dispatch)
+    lengths = [length for _, length in dispatches]
     if not lengths:
         return done
     with waiting("compiling the train step and the evaluation"):
@@ -68,12 +72,3 @@ def run_sweep(
                 f"step {done.step}/{plan.total_steps}: best val accuracy {best:.2%}"
             )
     return done
-
-
-def _plan_lengths(plan: Plan, step: int, most: int) -> Iterator[int]:
-    """The number of steps of each dispatch from `step` to the end."""
-    while step < plan.total_steps:
-        until_eval = plan.eval_every - step % plan.eval_every
-        length = min(most, until_eval, plan.total_steps - step)
-        yield length
-        step += length

@@ -36,6 +36,7 @@ def test_confidence_of_mistakes_is_drawn_where_there_is_one(wrong, groups):
     assert len(axes.containers) == groups
 
 
+@pytest.mark.slow
 def test_titles_say_by_what_the_classes_of_a_figure_are_chosen():
     rng = np.random.default_rng(0)
     labels = np.arange(126, dtype=np.int32) % 21
@@ -46,8 +47,18 @@ def test_titles_say_by_what_the_classes_of_a_figure_are_chosen():
     chosen_by = {
         "per_class_accuracy": "accuracy",
         "precision_recall_f1": "F1",
-        "confidence_by_class": "right answers",
+        "confidence_by_class": "accuracy",
         "roc": "AUC",
     }
     for name, by in chosen_by.items():
         assert figures[name].get_suptitle().endswith(f"the highest by {by}"), name
+
+
+@pytest.mark.slow
+def test_a_model_without_a_finite_logit_has_figures_of_the_rest():
+    labels = np.arange(20, dtype=np.int32) % 10
+    images, names = np.zeros((20, 4, 4, 3), np.uint8), tuple("abcdefghij")
+    logits = np.full((20, 10), np.nan, np.float32)
+    scored = Scored(Dataset(images, labels, names), logits)
+    figures = report_figures.draw_figures(scored, all_scores(scored), "test")
+    assert "confidence_by_class" not in figures and "confusion_matrix" in figures

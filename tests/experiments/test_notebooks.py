@@ -51,7 +51,7 @@ ALL_IMAGES = {"data__validation": 0, "data__select_on": "nothing"}
 @pytest.mark.parametrize(
     ("changes", "sentence", "num_pictures"),
     [
-        ({"linear_probe": True}, "No step of a training is logged", 5),
+        ({"linear_probe": True}, "No training step is logged", 5),
         (ALL_IMAGES, "No images are held out", 6),
     ],
     ids=["linear probe", "no hold-out"],
@@ -98,7 +98,7 @@ def test_evaluate_run_of_a_model_of_ones_own(tmp_path, monkeypatch):
     subprocess.run([sys.executable, "-m", *command], check=True)
     monkeypatch.setenv("VIT_JAX_RUN", str(workdir))
     text, num_pictures = execute("evaluate_run")
-    assert "Only of ViTs and ResNets" in text and num_pictures == 5
+    assert "only for ViTs and ResNets" in text and num_pictures == 5
 
 
 @pytest.mark.slow

@@ -34,12 +34,13 @@ def test_class_scatter_of_many_classes_names_the_first(num_classes, named):
     (axes,) = figure.axes
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     dots = axes.collections
-    looks = {
-        (to_hex(d.get_facecolor()[0]), d.get_paths()[0].vertices.tobytes())
-        for d in dots[:named]
-    }
+    colors = [to_hex(d.get_facecolor()[0]) for d in dots]
+    shapes = [d.get_paths()[0].vertices.tobytes() for d in dots]
+    looks = {*zip(colors[:named], shapes, strict=False)}
     assert legend[:named] == names[:named] and len(looks) == named
     if named < num_classes:
+        # No class has the colour of another one, or of the others.
+        assert len({*colors}) == named + 1
         assert legend[named:] == [f"{num_classes - named} other classes"]
         np.testing.assert_array_equal(dots[-1].get_offsets(), points[labels >= named])
     # Every class is drawn, and the legend does not leave the figure.

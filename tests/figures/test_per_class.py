@@ -34,7 +34,10 @@ def test_accuracy_bands():
 def test_grouped_bars():
     test, subset = np.array([0.5, 0.6, 0.7]), np.array([0.4, np.nan, 0.8])
     axes = per_class.grouped_bars(
-        {"test": test, "subset_test": subset}, NAMES, title="Two splits"
+        {"test": test, "subset_test": subset},
+        NAMES,
+        by=("accuracy", test),
+        title="Two splits",
     ).axes[0]
     first, second = axes.containers[:2]
     np.testing.assert_allclose([bar.get_height() for bar in first], 100 * test)
@@ -55,6 +58,7 @@ def test_grouped_bars_have_error_bars():
     axes = per_class.grouped_bars(
         dict.fromkeys(("precision", "recall", "F1"), scores),
         NAMES,
+        by=("F1", scores),
         title="Three scores",
         intervals=[ends, ends - 0.1, ends + 0.05],
     ).axes[0]
@@ -76,7 +80,8 @@ def test_accuracies_have_error_bars():
 def test_bars_of_numbers_are_as_high_as_the_numbers():
     counts = {"train": np.array([5, 6, 7]), "test": np.array([1, 2, 1000])}
     names = ("cat", "dog", "ship")
-    figure = per_class.grouped_bars(counts, names, title="Images", unit="images")
+    by = ("count", counts["test"])
+    figure = per_class.grouped_bars(counts, names, by=by, title="", unit="images")
     axes = figure.axes[0]
     for container, numbers in zip(axes.containers, counts.values(), strict=True):
         assert [bar.get_height() for bar in container] == list(numbers)
@@ -116,21 +121,16 @@ def test_of_many_accuracies_the_lowest_and_the_highest_are_drawn():
     np.testing.assert_allclose(high, LOWEST_AND_HIGHEST + 0.02)
 
 
-@pytest.mark.parametrize("by", [None, "F1"])
-def test_of_many_groups_of_bars_the_lowest_and_the_highest_are_drawn(by):
+def test_of_many_groups_of_bars_the_lowest_and_the_highest_are_drawn():
     def draw(scores, names, ends):
-        other = np.linspace(0, 0.9, 40)
-        groups = {"F1": scores, "recall": other}
-        if by:
-            groups = {"recall": other, "F1": scores}
-        intervals = [ends if name == "F1" else ends - 0.2 for name in groups]
+        groups = {"recall": np.linspace(0, 0.9, 40), "F1": scores}
         return per_class.grouped_bars(
-            groups, names, title="", by=by, intervals=intervals
+            groups, names, title="", by=("F1", scores), intervals=[ends - 0.2, ends]
         )
 
     names, heights, intervals = bars_of_40_classes(draw)
     assert names == [f"c{x:.3f}" for x in LOWEST_AND_HIGHEST]
-    half = slice(20) if by is None else slice(20, 40)
+    half = slice(20, 40)
     np.testing.assert_allclose(heights[half], 100 * LOWEST_AND_HIGHEST)
     low = np.array(intervals)[half, 0] / 100
     np.testing.assert_allclose(low, LOWEST_AND_HIGHEST - 0.01)

@@ -49,18 +49,22 @@ def test_class_labels(num_classes, shown):
 
 def test_few_classes_are_all_shown_and_of_many_the_lowest_and_the_highest():
     scores = np.random.default_rng(0).permutation(21) * 1.0
-    shown, note = style.shown_classes(scores[:20], "AUC")
+    shown, note = style.shown_classes("AUC", scores[:20])
     assert list(shown) == list(range(20)) and note == ""
-    shown, note = style.shown_classes(scores, "AUC")
+    shown, note = style.shown_classes("AUC", scores)
     assert list(scores[shown]) == [*range(10), *range(11, 21)]
     assert note == "\n20 of 21 classes: the lowest and the highest by AUC"
-    shown, _ = style.shown_classes(scores, "AUC", 4)
+    shown, _ = style.shown_classes("AUC", scores, 4)
     assert list(scores[shown]) == [0, 1, 19, 20]
     # Classes without a score are left out, even if only few have one.
     scores[scores > 12] = np.nan
-    shown, note = style.shown_classes(scores, "AUC")
-    assert list(scores[shown]) == list(range(13)) and "13 of 21" in note
-    assert not len(style.shown_classes(np.full(21, np.nan), "AUC")[0])
+    shown, note = style.shown_classes("AUC", scores)
+    assert list(scores[shown]) == list(range(13))
+    assert note == "\nthe 13 of 21 classes whose AUC is known"
+    assert not len(style.shown_classes("AUC", np.full(21, np.nan))[0])
+    # Equal scores, such as equally many images, choose nothing.
+    shown, note = style.shown_classes("number of images", np.full(30, 500))
+    assert list(shown) == list(range(20)) and note == "\nthe first 20 of 30 classes"
 
 
 def test_grey_images_are_not_stretched():

@@ -9,6 +9,7 @@ import pytest
 from flax import traverse_util
 
 from tests.models.shapes import random_images, random_variables, shapes_of
+from tests.rows import slow
 from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.models import mae
@@ -62,7 +63,7 @@ def test_the_encoder_has_the_names_and_shapes_of_the_vit(changes):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"pooling": "mean", "num_registers": 2}], ids=["cls", "mean"]
+    "changes", [{}, slow({"pooling": "mean", "num_registers": 2})], ids=["cls", "mean"]
 )
 def test_the_features_are_those_of_the_vit(changes):
     model, vit = make(MAE, **changes), make(**changes)

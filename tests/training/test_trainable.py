@@ -37,7 +37,10 @@ def test_parts_of_a_model(text, names):
     [
         ("last 3 blocks", "has 2 blocks"),
         ("last 0 blocks", "give 1 to 2"),
-        ("haed", "give all, head, .* begin with block0, block1, final_norm, head, pos"),
+        (
+            "haed",
+            "give all, head, .* begin with final_norm, head, pos.*, block0, block1",
+        ),
         ("last block", 'give all, head, "last 2 blocks"'),
         ("block[", "no regular expression"),
     ],

@@ -141,7 +141,9 @@ def describe_training(
         "epoch_seconds": last["seconds"] / last["epoch"] if last["epoch"] else None,
         "train_seconds": last["seconds"],
         "cpu_seconds": last.get("cpu_seconds"),
-        "epochs_to_90": (good[0] if good else math.inf) if val else None,
+        "epochs_to_90": (
+            (good[0] if good else math.inf) if val and last["epoch"] else None
+        ),
         **classification.defined(dict(zip(keys, reached, strict=True))),
     }
 

@@ -109,6 +109,7 @@ def draw_data(
         "class_counts": per_class.grouped_bars(
             {f"{name} ({count.sum():,})": count for name, count in counts.items()},
             train.class_names,
+            by=("number of training images", counts["train"]),
             title="Images of each class",
             unit="images",
         ),

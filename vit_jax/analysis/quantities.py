@@ -205,7 +205,7 @@ def to_text(scores: Mapping[str, Any], split: str) -> str:
     """
     lines = [f"{name}: {value}; {meaning}" for name, value, meaning in describe(scores)]
     accuracies = [one["accuracy"] for one in scores["per_class"].values()]
-    shown, note = style.shown_classes(np.array(accuracies, float), "accuracy")
+    shown, note = style.shown_classes("accuracy", np.array(accuracies, float))
     if note:
         lines.append(f"{note.strip()}; results.json in the run's folder has all")
     head, rows = describe_classes(scores)

@@ -54,20 +54,23 @@ def draw_figures(
                 "F1": quality.f1,
             },
             names,
-            by="F1",
+            by=("F1", quality.f1),
             intervals=list(intervals.values()),
             title="Precision, recall and F1 by class, 95% intervals",
             unit="score (%)",
         ),
-        "confidence_by_class": per_class.grouped_bars(
-            # A model without a mistake has no wrong answers to draw.
-            {key: mean for key, mean in confidence.items() if np.isfinite(mean).any()},
-            names,
-            title=f"Mean confidence by true class ({name})",
-            unit="mean confidence (%)",
-        ),
         "reliability": draw_reliability(scored, scores["calibration"], name),
     }
+    # A model without a mistake has no wrong answers to draw.
+    known = {key: mean for key, mean in confidence.items() if np.isfinite(mean).any()}
+    if known:
+        figures["confidence_by_class"] = per_class.grouped_bars(
+            known,
+            names,
+            by=("accuracy", quality.recall),
+            title=f"Mean confidence by true class ({name})",
+            unit="mean confidence (%)",
+        )
     curves = roc.one_vs_rest(logits, labels)
     # Curves of a nearly perfect model run along the frame and show nothing.
     if (area := roc.macro_auc(curves)) < _VISIBLE_AUC:
@@ -187,6 +190,7 @@ def draw_subset_test(test: Scored, subset: Scored) -> dict[str, Figure]:
             {name: one.recall for name, one in quality.items()},
             names,
             intervals=[one.intervals()["recall"] for one in quality.values()],
+            by=("accuracy on the test split", quality["test"].recall),
             title="Accuracy by class on both test sets, 95% intervals",
         ),
         "subset_test_confusion_matrix": confusion.confusion_matrix(

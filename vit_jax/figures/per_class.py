@@ -33,7 +33,7 @@ def accuracy_bars(
     ends of each accuracy's 95% interval, drawn as error bars.
     """
     figure, axes, shown = _bar_axes(
-        accuracy, "accuracy", class_names, title, "accuracy (%)"
+        ("accuracy", accuracy), class_names, title, "accuracy (%)"
     )
     for index, percent in enumerate(100 * accuracy[shown]):
         if np.isnan(percent):
@@ -73,17 +73,16 @@ def grouped_bars(
     *,
     title: str,
     unit: str = "accuracy (%)",
-    by: str | None = None,
+    by: tuple[str, Shaped[np.ndarray, " k"]],
     intervals: Sequence[Float[np.ndarray, "k 2"]] | None = None,
 ) -> Figure:
     """Up to four bars for each class, such as the accuracy on two splits.
 
     Numbers are shown in the `unit`, fractions in per cent. The classes are those of
-    `style.shown_classes` by the group `by`, or by the first one. `intervals` are the
+    `style.shown_classes`, `by` the name and the values of a score. `intervals` are the
     ends of each group's 95% intervals, drawn as error bars.
     """
-    by = by or next(iter(groups))
-    figure, axes, shown = _bar_axes(groups[by], by, class_names, title, unit)
+    figure, axes, shown = _bar_axes(by, class_names, title, unit)
     factor = 100 if unit.endswith("(%)") else 1
     width = 0.8 / len(groups)
     for index, (name, values) in enumerate(groups.items()):
@@ -110,14 +109,13 @@ def grouped_bars(
 
 
 def _bar_axes(
-    scores: Shaped[np.ndarray, " k"],
-    by: str,
+    by: tuple[str, Shaped[np.ndarray, " k"]],
     class_names: Sequence[str],
     title: str,
     unit: str,
 ) -> tuple[Figure, Axes, Int[np.ndarray, " shown"]]:
     """An empty figure, its axes, and the classes that have a place on the x axis."""
-    shown, note = style.shown_classes(scores, by)
+    shown, note = style.shown_classes(*by)
     width = float(np.clip(2 + 0.7 * len(shown), 5, 14))
     figure = style.new_figure(width, 4.2, title + note)
     axes = figure.add_subplot()
@@ -125,8 +123,6 @@ def _bar_axes(
     axes.grid(False, axis="x")
     style.label_classes(axes.xaxis, [class_names[i] for i in shown], rotation=45)
     axes.set_xlim(-0.6, len(shown) - 0.4)
-    if note:  # between the lowest and the highest
-        axes.axvline(len(shown) / 2 - 0.5, color=style.GREY, linestyle=":")
     if unit.endswith("(%)"):
         axes.set_ylim(0, 105)
         axes.set_yticks(range(0, 101, 20))

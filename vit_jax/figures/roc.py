@@ -19,11 +19,14 @@ def roc_curves(
     """One `metrics.roc.RocCurve` for each class; random guessing is diagonal.
 
     The right panel shows the same on a logarithmic axis, since the curves of a good
-    model differ where there are few false positives. A class whose area is NaN is named
-    without a curve. Where there are more classes than distinct colours, most are grey.
+    model differ where there are few false positives. Of more than ten classes the four
+    with the lowest and the four with the highest area are named, and the others grey;
+    of fewer, a class whose area is NaN is named without a curve.
     """
     areas = np.array([curve.auc for curve in curves])
-    shown, note = style.shown_classes(areas, "AUC", len(style.PALETTE))
+    # Of more classes than colours most are grey, which then names none.
+    most = len(style.PALETTE) if len(curves) <= len(style.PALETTE) else 8
+    shown, note = style.shown_classes("AUC", areas, most)
     others = [curve for i, curve in enumerate(curves) if i not in shown]
     title = f"ROC curves, each class against the others{note}"
     figure = style.new_figure(9.6, 4.2, title)

@@ -50,22 +50,25 @@ def colors(count: int) -> list:
 
 
 def shown_classes(
-    scores: Shaped[np.ndarray, " k"], by: str, most: int = MAX_CLASSES
+    by: str, scores: Shaped[np.ndarray, " k"], most: int = MAX_CLASSES
 ) -> tuple[Int[np.ndarray, " shown"], str]:
     """The classes that a figure shows one by one, and the line of its title about them.
 
     Up to `most` classes are all shown, in their order, which needs no line. Of more,
     the figure shows the `most` / 2 with the lowest scores and as many with the highest
-    ones, from the lowest to the highest. A class without a score (NaN) is not among
-    these. `by` names the scores.
+    ones, from the lowest to the highest; or the first `most` if all scores are equal. A
+    class without a score (NaN) is not among these. `by` names the scores.
     """
-    if len(scores) <= most:
-        return np.arange(len(scores)), ""
+    count, half = len(scores), most // 2
+    if count <= most:
+        return np.arange(count), ""
     order = np.argsort(scores, kind="stable")[: np.isfinite(scores).sum()]  # NaN: last
-    half = most // 2
-    shown = np.concatenate([order[:half], order[half:][-half:]])
-    chosen = f"{len(shown)} of {len(scores)} classes"
-    return shown, f"\n{chosen}: the lowest and the highest by {by}"
+    if len(order) <= most:
+        return order, f"\nthe {len(order)} of {count} classes whose {by} is known"
+    if scores[order[0]] == scores[order[-1]]:
+        return order[:most], f"\nthe first {most} of {count} classes"
+    shown = np.concatenate([order[:half], order[-half:]])
+    return shown, f"\n{most} of {count} classes: the lowest and the highest by {by}"
 
 
 class _PlainFigure(Figure):

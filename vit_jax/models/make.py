@@ -159,7 +159,7 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
         switch, needed = _NEEDS[idle[0]]
         raise UserError(
             f"config.model.{idle[0]} is {given[idle[0]]!r}, but has an effect only "
-            f"with config.model.{switch}={needed}; set that, or None where there is no "
+            f"with config.model.{switch}={needed}; set that, or leave out what has no "
             f"effect: {_to_none(idle)}"
         )
     return settings

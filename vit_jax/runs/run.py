@@ -179,8 +179,8 @@ class Run:
         Of a masked autoencoder it is the output of the encoder, which sees all patches.
 
         Raises:
-          UserError: images as those that `predict` refuses; or the model does not store
-            its features.
+          UserError: images that `predict` would refuse; or the model does not store its
+            features.
         """
         if not self.has_features:
             raise UserError(

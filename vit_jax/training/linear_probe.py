@@ -72,13 +72,14 @@ def fit_logistic(
     judges, judge_labels = splits[judge]
     found = []
     for strength in strengths:
-        with waiting(f"solving the head with a penalty of 1/{strength:g}"):
+        with waiting(f"solving the head with a penalty of {1 / strength:g}"):
             weights, offset, how = _solve(standardised, labels, strength, num_classes)
         kernel = weights / scale[:, None]
         bias = offset - center @ kernel
         logits = np.float32(judges @ kernel + bias)
         loss = classification.cross_entropy(logits, judge_labels)
-        say(f"loss {loss:.4f} on {judge} after {how['iterations']} iterations")
+        ended = "converged" if how["converged"] else "stopped"
+        say(f"loss {loss:.4f} on {judge}, {ended} after {how['iterations']} iterations")
         found.append((loss, kernel, bias, how))
     _, kernel, bias, how = min(found, key=lambda solution: solution[0])
     return kernel, bias, how

@@ -146,13 +146,14 @@ class Loop:
             f"step {step}/{plan.last_step}: {shown}val loss {scores['loss']:.4f} "
             f"(epoch {step / plan.steps_per_epoch:.1f})"
         )
-        if (scale := self._history.lr_scale(schedule)) != scale_before:
+        finished = is_finished(experiment, self._history, step)
+        scale = self._history.lr_scale(schedule)
+        if scale != scale_before and not finished:
             self._progress.line(
-                f"the learning rate is now {scale:.3g} times the schedule's, as the "
-                "validation loss no longer falls (config.schedule.plateau_patience="
-                f"{schedule.plateau_patience})"
+                f"the learning rate is now {scale:.3g} times the schedule's peak, by "
+                f"config.schedule.plateau_patience={schedule.plateau_patience}"
             )
-        if is_due or is_best or is_finished(experiment, self._history, step):
+        if is_due or is_best or finished:
             self._save(**scores)
 
     def _save(self, accuracy: float | None = None, loss: float | None = None) -> None:

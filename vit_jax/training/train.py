@@ -257,7 +257,7 @@ def _solve_probe(
         )
         say(
             f"val accuracy {scores['accuracy']:.2%} with a penalty of "
-            f"1/{history.linear_probe['strength']:g}"
+            f"{1 / history.linear_probe['strength']:g}"
         )
     metadata = dataclasses.asdict(history)
     checkpoints.save(0, state, metadata=metadata, **scores)

@@ -39,7 +39,8 @@ def trainable_names(params: Any, trainable: str) -> frozenset[str]:
             f'expression ({error}); give one, or all, head, or "last 2 blocks".'
         ) from None
     if not found:
-        layers = sorted({name.split("/")[0] for name in names})
+        layers = {name.split("/")[0] for name in names}
+        layers = sorted(layers, key=lambda name: (name.startswith("block"), name))
         raise UserError(
             f"config.optim.trainable is {show(trainable)}, which no parameter's name "
             'begins with; give all, head, "last 2 blocks" or a regular expression for '
