@@ -67,6 +67,9 @@ def test_epochs_to_90():
     assert describe_training(records, 0.9)["epochs_to_90"] == 4
     unknown = describe_training(records[:1], 0.9)
     assert unknown["epochs_to_90"] is None
+    # A linear probe is evaluated without an epoch of training.
+    probe = describe_training([make_record("val", 0, accuracy=0.95)], 0.9)
+    assert probe["epochs_to_90"] is None and probe["train_seconds"] is not None
 
 
 def test_epochs_and_seconds_to_a_train_accuracy():
