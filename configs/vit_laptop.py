@@ -16,8 +16,8 @@ TrivialAugment.
 
 Results on the test split (10,000 images, scored once). Rows with ± are the mean and
 standard deviation of seeds 0, 1 and 2; all others are of seed 0. The rows marked * ran
-on one core of an AMD EPYC (seed 2 of 13,500 steps on one of an Intel Xeon), the others
-on an Intel Xeon beside other programs:
+on one core of an AMD EPYC (seed 2 of 13,500 steps, and seeds 1 and 2 of plain patches,
+on one of an Intel Xeon), the others on an Intel Xeon beside other programs:
 
   variant                                 test           held out epochs CPU minutes
   default, augment.policy=none            88.02%         88.40%   27     123
@@ -26,10 +26,14 @@ on an Intel Xeon beside other programs:
   default, 13,500 steps                 * 88.48 ± 0.41%  88.72%   38.4   105 to 115
   :quick, 2,813 steps                     83.83 ± 0.18%  84.17%   8      35 to 42
   :quick, 2,813 steps, soft teacher     * 84.96 ± 0.33%  85.09%   8      29 to 31
+  :quick, 2,290 steps, plain patches    * 74.91 ± 0.96%  74.85%   6.5    20 to 24
 
 13,500 steps are --config.num_steps=13500 --config.time_budget=None. The teacher is a
 small ResNet of as many steps as resnet_laptop.py:small_quick, whose training is not in
-the minutes. The folders vit_laptop_* of experiments/results have the rest.
+the minutes. Plain patches, which a ViT without convolutions has, are
+--config.model.stem=patch, patch_size=4, and None for stem_channels, stem_downsampling
+and stem_norm. The folders vit_laptop_* and vit_plain_* of experiments/results have the
+rest.
 
 TrivialAugment is there because without it 95% of the augmented training images are
 right after 27 epochs, against 88% of those held out; nothing else was chosen by a
