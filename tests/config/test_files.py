@@ -127,3 +127,20 @@ def test_a_file_that_has_no_config_is_one_sentence(text, tmp_path):
     (tmp_path / "mine.py").write_text(text, encoding="latin-1")
     with pytest.raises(UserError, match=r"mine\.py (has no function|fails in line)"):
         load_config_file(str(tmp_path / "mine.py"))
+
+
+def test_a_file_may_have_dataclasses_whose_annotations_are_text(tmp_path):
+    file = tmp_path / "random.py"  # has the name of another module
+    file.write_text(
+        "from __future__ import annotations\n"
+        "import dataclasses\n"
+        "@dataclasses.dataclass\n"
+        "class Size:\n"
+        "    width: int = 24\n"
+        "def get_config():\n"
+        "    return {'model': {'name': 'vit', 'width': Size().width}}\n"
+    )
+    assert load_config_file(str(file)).model.width == 24
+    import random
+
+    assert hasattr(random, "gauss")

@@ -168,6 +168,14 @@ def test_small_dataset(tmp_path, file_format):
         np.testing.assert_array_equal(split.labels, values % 2)
 
 
+def test_a_folder_in_the_home_folder(tmp_path, monkeypatch):
+    builder = tfds.builder("tiny_pictures/plain", data_dir=tmp_path / "prepared")
+    builder.download_and_prepare(file_format="array_record")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    splits = from_tfds.load("tiny_pictures/plain", "~/prepared", download=False)
+    assert len(splits["train"]) == 20
+
+
 def test_the_order_does_not_depend_on_the_file_format(tmp_path):
     orders = []
     for file_format in ("array_record", "tfrecord"):

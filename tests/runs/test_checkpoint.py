@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 import warnings
@@ -370,6 +371,18 @@ def test_damage_to_any_file_is_named_and_survived(two_checkpoints, damage):
                     checkpoints.restore(2, make_state(0))
                 checkpoints.restore(1, make_state(0))
         path.write_bytes(intact[path])
+
+
+def test_what_a_training_removes_meanwhile_is_not_damaged(two_checkpoints, recwarn):
+    # As the training that owns the folder removes an old checkpoint: file by file.
+    (two_checkpoints / "1/state/manifest.json").unlink()
+    remove = threading.Timer(0.2, shutil.rmtree, [two_checkpoints / "1"])
+    remove.start()
+    with Checkpoints(two_checkpoints, read_only=True) as checkpoints:
+        assert checkpoints.steps() == [2] and checkpoints.best_step == 2
+        restored, _ = checkpoints.restore("best", make_state(0))
+    remove.join()
+    assert bits(restored) == bits(make_state(2)) and not recwarn.list
 
 
 def test_all_damaged_is_an_error_and_nothing_is_removed(two_checkpoints):

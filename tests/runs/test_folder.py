@@ -34,6 +34,8 @@ def test_settings_that_only_change_the_display_may_change(tmp_path):
     assert not folder.changes(make_config({"seed": 1}), {})  # The folder is empty.
     folder.start(make_config({}), {"num_examples": 5})
     five = {"num_examples": 5}
+    assert not folder.changes(make_config({"seed": 1}), five)  # No state is saved.
+    (folder.checkpoints / "3").mkdir(parents=True)
     assert not folder.changes(make_config({"log_every": "1 epoch"}), five)
     assert folder.changes(make_config({"seed": 1}), five) == ["seed: 0 -> 1"]
     (change,) = folder.changes(make_config({}), {"num_examples": 6})
@@ -51,10 +53,27 @@ def test_files_of_somebody_else_are_not_overwritten(tmp_path):
 def test_a_setting_of_a_later_version_has_its_default_in_older_runs(tmp_path):
     folder = RunFolder(tmp_path)
     folder.start(make_config({}), {})
+    (folder.checkpoints / "3").mkdir(parents=True)
     older = folder.read("config")
     del older["optim"]["ema_decay"]
     folder.write("config", older)
     assert not folder.changes(make_config({}), {})
+
+
+def test_a_folder_of_photos_may_be_renamed_but_other_names_not(tmp_path):
+    folder = RunFolder(tmp_path)
+
+    def config(**changes):
+        return make_config({"data": changes, "model": {"name": "vit"}})
+
+    folder.start(config(source="folder", dir="photos", name="photos"), {})
+    (folder.checkpoints / "3").mkdir(parents=True)
+    assert not folder.changes(
+        config(source="folder", dir="pictures", name="pictures"), {}
+    )
+    folder.start(config(source="tfds", name="cifar10"), {})
+    found = folder.changes(config(source="tfds", name="cifar100"), {})
+    assert found == ["data.name: 'cifar10' -> 'cifar100'"]
 
 
 def test_records_of_steps_that_are_repeated_are_forgotten(tmp_path):

@@ -207,6 +207,22 @@ def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
     assert "features" in explored["distances"]
 
 
+def test_a_run_stores_where_its_code_lies(tiny_config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    splits = data.load(tiny_config().data)
+    built = make_experiment(tiny_config(code="my_code.py"), splits)
+    assert built.config.code == str(tmp_path / "my_code.py")
+    assert make_experiment(tiny_config(), splits).config.code == ""
+    # A run of before, with the path as it was typed.
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    folder.start(built.config, {})
+    stored = folder.read("config")
+    folder.write("config", stored | {"code": "my_code.py"})
+    (folder.checkpoints / "3").mkdir(parents=True)
+    assert not folder.changes(built.config, {})
+
+
 def test_code_of_a_stranger_is_not_run_before_it_is_named(
     copied_run, tmp_path, monkeypatch
 ):

@@ -2,6 +2,7 @@ import jax
 import numpy as np
 import pytest
 
+from vit_jax.errors import UserError
 from vit_jax.metrics import classification
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
@@ -66,6 +67,38 @@ def test_a_class_without_images_is_never_predicted():
     features = np.array([[0.0], [1.0], [0.1], [0.9]])
     kernel, bias, _ = fit_logistic({"train": (features, np.array([0, 2, 0, 2]))}, 4)
     assert set((features @ kernel + bias).argmax(1)) == {0, 2}
+
+
+def test_classes_weigh_as_they_are_told_to():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [90, 10])
+    features = rng.normal(labels[:, None], 1.5, (100, 2))
+    kernel, bias, _ = fit_logistic({"train": (features, labels)}, 2)
+    weights = (100 / 180, 100 / 20)
+    even_kernel, even_bias, _ = fit_logistic({"train": (features, labels)}, 2, weights)
+    # The same as if each image of the second class were there nine times.
+    copies = np.where(labels, 9, 1)
+    many = np.repeat(features, copies, axis=0), np.repeat(labels, copies)
+    found = [
+        np.bincount((features @ k + b).argmax(1), minlength=2)
+        for k, b in ((kernel, bias), (even_kernel, even_bias))
+    ]
+    assert found[0][1] < 10 < found[1][1]
+    logits = features @ even_kernel + even_bias
+    chances = np.exp(logits[:, 1]) / np.exp(logits).sum(1)
+    from sklearn.linear_model import LogisticRegression
+
+    center, scale = features.mean(0), features.std(0) + 1e-6
+    # The weights of the 180 copies have the sum of those of the 100 images.
+    model = LogisticRegression(C=0.1 * 100 / 180, max_iter=500)
+    model.fit((many[0] - center) / scale, many[1])
+    expected = model.predict_proba((features - center) / scale)[:, 1]
+    np.testing.assert_allclose(chances, expected, atol=1e-3)
+
+
+def test_images_of_one_class_are_refused():
+    with pytest.raises(UserError, match="all training images are of one class"):
+        fit_logistic({"train": (np.ones((3, 2)), np.zeros(3, int))}, 1)
 
 
 @pytest.mark.slow

@@ -5,7 +5,8 @@ import time
 import pytest
 
 from vit_jax.runs.folder import RunFolder
-from vit_jax.training.logs import TrainClock
+from vit_jax.training.logs import TrainClock, TrainLog
+from vit_jax.training.progress import Progress
 
 
 def test_metrics_lines(tiny_run):
@@ -66,3 +67,22 @@ def test_a_gpus_run_has_no_processor_time(monkeypatch):
     busy(0.01)
     clock.lap()
     assert clock.cpu_seconds == 0 and set(clock.times()) == {"seconds"}
+
+
+def test_tensorboard_leaves_out_what_is_not_known(tmp_path):
+    from tensorboardX import SummaryWriter
+
+    folder = RunFolder(tmp_path)
+    folder.create()
+    with SummaryWriter(str(tmp_path / "tensorboard")) as writer:
+        log = TrainLog(
+            folder, Progress(4, 0), batch_size=2, steps_per_epoch=1.0,
+            clock=TrainClock(), tensorboard=writer,
+        )  # fmt: skip
+        # As of a masked autoencoder.
+        scores = {"accuracy": None, "loss": 0.5}
+        log.record({"step": 1, "split": "val", **scores, "seconds": 1.0})
+    (record,) = folder.read_metrics()
+    assert record["accuracy"] is None and record["loss"] == 0.5
+    (file,) = (tmp_path / "tensorboard").glob("events.out.tfevents.*")
+    assert b"val/loss" in file.read_bytes() and b"accuracy" not in file.read_bytes()

@@ -127,6 +127,35 @@ def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
         assert words in str(refusal.value)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"batch_size": 8}, r"batch_size=16, which cannot become 8"),
+        ({"linear_probe": True}, "linear_probe=False, which cannot become True"),
+        ({"data__select_on": "nothing"}, "select_on='val', which cannot become 'no"),
+    ],
+)
+def test_what_steps_are_counted_and_chosen_by_never_changes(
+    tiny_run, tiny_config, changes, words
+):
+    workdir, _ = tiny_run
+    before = (workdir / "config.json").read_bytes()
+    config = tiny_config(data__subset_test_per_class=5, **changes)
+    with pytest.raises(UserError, match=words):
+        train_and_evaluate(config, workdir, resume_with_changes=True)
+    assert (workdir / "config.json").read_bytes() == before
+
+
+def test_a_finished_run_without_checkpoints_is_not_trained_anew(
+    copied_run, tiny_config
+):
+    shutil.rmtree(copied_run / "checkpoints")
+    before = (copied_run / "metrics.jsonl").read_bytes()
+    with pytest.raises(UserError, match="its checkpoints are gone; restore"):
+        train_and_evaluate(tiny_config(data__subset_test_per_class=5), copied_run)
+    assert (copied_run / "metrics.jsonl").read_bytes() == before
+
+
 @pytest.mark.slow
 def test_a_run_from_before_a_setting_existed_goes_on(tiny_config, tiny_run, copied_run):
     stored = json.loads((copied_run / "config.json").read_text())

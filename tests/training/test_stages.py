@@ -65,6 +65,17 @@ def test_the_second_stage_goes_on_from_the_first(staged):
 
 
 @pytest.mark.slow
+def test_stages_that_have_begun_cannot_be_taken_away(staged):
+    config, workdir, _ = staged
+    for stages in (HEAD_THEN_ALL[:1], ()):
+        fewer = config.copy_and_resolve_references()
+        fewer.stages = stages
+        fewer.num_steps = None if stages else 3
+        with pytest.raises(UserError, match=r"in its stage 2, but .* has 1 now"):
+            train_and_evaluate(fewer, workdir, resume_with_changes=True)
+
+
+@pytest.mark.slow
 def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path):
     config, workdir, whole = staged
     for step in range(1, 6):

@@ -38,7 +38,7 @@ def test_a_stage_says_how_many_parameters_it_trains(tiny_config):
         for stage in range(2)
     )
     assert first.startswith("stage 1 of 2: 2 steps")
-    assert first.endswith("; head trained (170 parameters)")
+    assert "; head trained (170 parameters); note: the others keep their r" in first
     assert second.endswith("; all trained (3,850 parameters)")
     assert "trained" not in describe_stage(make_experiment(tiny_config(), splits))
 

@@ -133,3 +133,11 @@ def test_a_student_without_labels_learns_what_the_teacher_says(
     says = load_run(workdir).predict(test.images).argmax(-1)
     assert np.bincount(says, minlength=10).max() < 0.3 * len(says)
     assert np.mean(predicted == says) > 0.4
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("kind", "soft"), ("alpha", 1.0), ("temperature", 1.0)]
+)
+def test_settings_of_a_teacher_need_one(tiny_config, splits, key, value):
+    with pytest.raises(UserError, match=f"distill.{key} is .* only with a teacher"):
+        make_experiment(tiny_config(**{f"distill__{key}": value}), splits)

@@ -84,11 +84,11 @@ def test_a_norm_is_frozen_if_all_of_its_parameters_are():
     assert trainable.frozen_norms(stats, {}) == {}
 
 
-@pytest.mark.parametrize("part", ["all", "last 1 block"])
+@pytest.mark.parametrize("part", ["all", "last 1 block", "head|block0"])
 def test_each_layer_has_its_fraction_of_the_rate(part):
     names = trainable.trainable_names(PARAMS, part)
     updates, _ = trainable.split(PARAMS, names)
-    transform = trainable.scale_by_layer(0.5)
+    transform = trainable.scale_by_layer(0.5, depth=2)
     scaled, _ = transform.update(updates, transform.init(updates))
     expected = {"stem": 0.125, "positions": 0.125, "block0": 0.25, "block1": 0.5,
                 "final_norm": 1.0, "head": 1.0}  # fmt: skip
@@ -98,3 +98,13 @@ def test_each_layer_has_its_fraction_of_the_rate(part):
             while isinstance(leaf, dict):
                 (leaf,) = leaf.values()
             np.testing.assert_array_equal(leaf, expected[name])
+
+
+def test_the_decoder_of_an_autoencoder_comes_after_the_blocks():
+    params = {name: PARAMS[name] for name in ("stem", "block0", "block1")}
+    params["decoder"] = {"pixels": {"kernel": jnp.ones(2)}}
+    names = {"block1/mlp/out/bias", "decoder/pixels/kernel"}
+    assert trainable.trainable_names(params, "last 1 block") == names
+    transform = trainable.scale_by_layer(0.5, depth=2)
+    scaled, _ = transform.update(params, transform.init(params))
+    np.testing.assert_array_equal(scaled["decoder"]["pixels"]["kernel"], 1.0)

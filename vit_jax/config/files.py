@@ -16,6 +16,7 @@ import contextlib
 import importlib.util
 import inspect
 import pathlib
+import sys
 import traceback
 import types
 from collections.abc import Iterator, Mapping
@@ -87,8 +88,11 @@ def run_file(name: str, file: pathlib.Path) -> types.ModuleType:
     Raises:
       UserError: its code fails; the message names the line.
     """
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    # The name is the whole path, which is no other module's.
+    spec = importlib.util.spec_from_file_location(str(file), file)
     module = importlib.util.module_from_spec(spec)
+    # A dataclass looks for its module there, to understand annotations that are text.
+    sys.modules[spec.name] = module
     with _errors_as_sentences(name, file):
         spec.loader.exec_module(module)
     return module

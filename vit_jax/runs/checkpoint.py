@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import shutil
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -35,6 +36,9 @@ from vit_jax.runs.orbax_manager import (
     restore_arrays,
 )
 from vit_jax.runs.ranking import NEVER_BEST, inspect_state, rank
+
+# A folder of a few dozen files is removed in far less.
+_SECONDS_TO_VANISH = 0.5
 
 
 class Checkpoints:
@@ -90,10 +94,13 @@ class Checkpoints:
 
     def _inspect(self) -> list[list[Any]]:
         """[step, rank, damage in words] of each checkpoint."""
-        return [
-            [step, *inspect_state(self._directory / str(step) / "state", self._handler)]
-            for step in self._manager.all_steps()
-        ]
+        found = []
+        for step in self._manager.all_steps():
+            folder = self._directory / str(step)
+            found_rank, damage = inspect_state(folder / "state", self._handler)
+            if not (damage and self._read_only and _is_vanishing(folder)):
+                found.append([step, found_rank, damage])
+        return found
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -103,7 +110,8 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """Steps of the undamaged checkpoints, ascending, with the one being saved."""
-        return sorted(set(self._manager.all_steps()) - set(self._damage))
+        known = set(self._manager.all_steps()) & set(self._ranks)
+        return sorted(known - set(self._damage))
 
     @property
     def latest_step(self) -> int | None:
@@ -278,3 +286,13 @@ class Checkpoints:
                 "bytes are free now; make room and rerun the same command (checkpoints "
                 f"kept: {self.steps()})."
             ) from error
+
+
+def _is_vanishing(folder: pathlib.Path) -> bool:
+    """Whether the training that owns a checkpoint removes it at this moment."""
+    end = time.monotonic() + _SECONDS_TO_VANISH
+    while folder.exists():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True

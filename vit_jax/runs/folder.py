@@ -43,6 +43,7 @@ from vit_jax.parallel import processes
 from vit_jax.runs.environment import describe_environment
 from vit_jax.runs.lock import lock
 from vit_jax.runs.records import append_record, read_records, write_records
+from vit_jax.runs.user_code import absolute_code
 
 # Where data and teacher are. What they are is compared all the same: the data by
 # dataset.json, and a teacher by the SHA-256 of its checkpoint, which is a setting.
@@ -60,6 +61,9 @@ FREE_SETTINGS = {
     "data.placement",
     *_WHERE_DATA_LIE,
 }
+
+# Settings without which the steps that are done mean something else.
+_FIXED_SETTINGS = {"batch_size", "linear_probe", "data.select_on"}
 
 # Folders of a run that are written to.
 _FOLDERS = ("checkpoints", "figures", "reports", "profile", "tensorboard")
@@ -126,13 +130,14 @@ class RunFolder:
     def changes(self, config: ConfigDict, dataset: dict[str, Any]) -> list[str]:
         """What a start would change of the run: "key: old -> new".
 
-        Settings in `FREE_SETTINGS` are left out. A folder without a run has none.
+        Settings in `FREE_SETTINGS` are left out. A folder without a run has none, and
+        neither has one in which no step was saved yet.
 
         Args:
           config: complete, as the new start resolved it.
           dataset: the content that dataset.json would get.
         """
-        if not self.has("config"):
+        if not (self.has("config") and self.has_checkpoints()):
             return []
         saved = read_saved_config(self.read("config"))
         old, new = _to_compare(saved), _to_compare(config)
@@ -144,6 +149,28 @@ class RunFolder:
             for key in sorted(old.keys() | new.keys())
             if old.get(key) != new.get(key) and key not in FREE_SETTINGS
         ]
+
+    def require_same_counts(self, config: ConfigDict) -> None:
+        """Refuses to go on with settings by which steps are counted and judged.
+
+        Raises:
+          UserError: one of them differs from what the run was started with.
+        """
+        if not (self.has("config") and self.has_checkpoints()):
+            return
+        old = _to_compare(read_saved_config(self.read("config")))
+        new = _to_compare(config)
+        for key in sorted(_FIXED_SETTINGS):
+            if old[key] != new[key]:
+                raise UserError(
+                    f"{self.path} holds a run with config.{key}={show(old[key])}, "
+                    f"which cannot become {show(new[key])} on the way; give another "
+                    "--workdir, or the same value."
+                )
+
+    def has_checkpoints(self) -> bool:
+        """Whether a state was saved; it may be damaged."""
+        return any(path.name.isdigit() for path in self.checkpoints.glob("*"))
 
     def require_same_start(
         self, config: ConfigDict, dataset: dict[str, Any], resume_with_changes: bool
@@ -221,6 +248,9 @@ def _to_compare(config: ConfigDict) -> dict[str, Any]:
     config = config.copy_and_resolve_references()
     for name, value in models.model_settings(config.model).items():
         config[f"model.{name}"] = value
+    config.code = absolute_code(config.code)
+    if config.data.source == "folder":
+        config.data.name = ""  # that of the folder, which may be renamed
     return dict(flatten(as_json(config.to_dict())))
 
 

@@ -71,8 +71,13 @@ def _remember(digest: str) -> None:
             file.write(digest + "\n")
 
 
+def absolute_code(path: str) -> str:
+    """The path of config.code from any folder; "" stays ""."""
+    return path and str(user_path(path).absolute())
+
+
 def _find(path: str) -> pathlib.Path:
-    file = user_path(path).absolute()
+    file = pathlib.Path(absolute_code(path))
     if not file.is_file():
         raise UserError(
             f"config.code is {path}, but there is no such file; give the path of the "

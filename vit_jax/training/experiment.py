@@ -19,7 +19,15 @@ from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
 from vit_jax.runs.run import Run, build_model
-from vit_jax.training import masked, optim, resolve, scoring, steps, train_state
+from vit_jax.training import (
+    masked,
+    optim,
+    resolve,
+    scoring,
+    steps,
+    train_state,
+    trainable,
+)
 from vit_jax.training.memory import require_memory_to_train
 from vit_jax.training.objectives import make_objective
 from vit_jax.training.plan import Plan, make_plan
@@ -136,7 +144,8 @@ def make_experiment(
         total_steps=plan.total_steps,
         steps_per_epoch=plan.steps_per_epoch,
     )
-    optimizer = optim.make_optimizer(config.optim, schedule)
+    depth = trainable.num_blocks(trainable.trainable_names(shapes["params"], "all"))
+    optimizer = optim.make_optimizer(config.optim, schedule, depth)
     init_state = functools.partial(
         train_state.init_state,
         model=model,

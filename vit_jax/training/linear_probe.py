@@ -1,14 +1,16 @@
 """A linear probe: the head alone, solved on the features of a frozen model."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from vit_jax.errors import UserError
 from vit_jax.metrics import classification
 from vit_jax.runs.run import model_features, normalize
-from vit_jax.training import scoring
+from vit_jax.training import resolve, scoring
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.progress import say, waiting
 from vit_jax.training.start import with_variables
@@ -27,8 +29,9 @@ def solve_head(
     """The state with a head that is fitted to the training images as they are.
 
     The head is a multinomial logistic regression on the standardised features, which
-    L-BFGS solves (scikit-learn) until it converges or has done 500 iterations. Its
-    penalty is the one with the lowest validation loss. The other parameters do not
+    L-BFGS solves (scikit-learn) until it converges or has done 500 iterations. Classes
+    weigh as `config.optim.class_weights` says. Its penalty is the one with the lowest
+    validation loss, in which all images count alike. The other parameters do not
     change.
 
     It also returns how the head was found; see `fit_logistic`.
@@ -38,8 +41,9 @@ def solve_head(
         with waiting(f"computing the features of {name}"):
             features = _features(experiment, state, name)
         splits[name] = features, experiment.splits[name].labels
-    num_classes = len(experiment.splits["train"].class_names)
-    kernel, bias, how = fit_logistic(splits, num_classes)
+    train = experiment.splits["train"]
+    weights = resolve.class_weights(experiment.config, train)
+    kernel, bias, how = fit_logistic(splits, len(train.class_names), weights)
     head = {"kernel": np.float32(kernel), "bias": np.float32(bias)}
     params = state.params | {
         "head": {name: head[name] for name in state.params["head"]}
@@ -51,6 +55,7 @@ def solve_head(
 def fit_logistic(
     splits: dict[str, tuple[Float[np.ndarray, "n width"], Int[np.ndarray, " n"]]],
     num_classes: int,
+    class_weights: Sequence[float] | None = None,
 ) -> tuple[
     Float[np.ndarray, "width classes"], Float[np.ndarray, " classes"], dict[str, Any]
 ]:
@@ -59,12 +64,22 @@ def fit_logistic(
     Args:
       splits: features and labels of "train" and perhaps "val", which chooses the
         penalty.
+      class_weights: in the loss of "train"; None: all images count alike.
 
     Returns:
       Also how they were found: the inverse "strength" of the penalty, the "iterations"
       with it, and whether these "converged".
+
+    Raises:
+      UserError: all training images are of one class.
     """
     features, labels = splits["train"]
+    if len(np.unique(labels)) < 2:
+        raise UserError(
+            "config.linear_probe is True, but all training images are of one class; "
+            "give images of at least two."
+        )
+    weights = None if class_weights is None else np.float64(class_weights)[labels]
     center, scale = features.mean(0), features.std(0) + 1e-6
     standardised = (features - center) / scale
     judge = "val" if "val" in splits else "train"
@@ -73,8 +88,10 @@ def fit_logistic(
     found = []
     for strength in strengths:
         with waiting(f"solving the head with a penalty of {1 / strength:g}"):
-            weights, offset, how = _solve(standardised, labels, strength, num_classes)
-        kernel = weights / scale[:, None]
+            solved, offset, how = _solve(
+                standardised, labels, weights, strength, num_classes
+            )
+        kernel = solved / scale[:, None]
         bias = offset - center @ kernel
         logits = np.float32(judges @ kernel + bias)
         loss = classification.cross_entropy(logits, judge_labels)
@@ -86,7 +103,11 @@ def fit_logistic(
 
 
 def _solve(
-    features: np.ndarray, labels: np.ndarray, strength: float, num_classes: int
+    features: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray | None,
+    strength: float,
+    num_classes: int,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -95,7 +116,7 @@ def _solve(
     with warnings.catch_warnings(record=True) as caught:
         # At the limit of iterations scikit-learn warns; "converged" is then false.
         warnings.simplefilter("always", ConvergenceWarning)
-        model.fit(features, labels)
+        model.fit(features, labels, sample_weight=weights)
     failed = any(issubclass(x.category, ConvergenceWarning) for x in caught)
     how = {
         "strength": strength,

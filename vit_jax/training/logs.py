@@ -119,7 +119,8 @@ class TrainLog:
         self._folder.append_metrics(record)
         if self._tensorboard is not None:
             for name, value in record.items():
-                if name not in ("step", "split"):
+                # A masked autoencoder has no accuracy.
+                if name not in ("step", "split") and value is not None:
                     tag = f"{record['split']}/{name}"
                     self._tensorboard.add_scalar(tag, value, step)
 

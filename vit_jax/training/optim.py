@@ -185,10 +185,11 @@ def clip_by_global_norm(max_norm: float) -> optax.GradientTransformation:
 
 
 def make_optimizer(
-    config_optim: Any, schedule: optax.Schedule
+    config_optim: Any, schedule: optax.Schedule, depth: int = 0
 ) -> optax.GradientTransformation:
     """Gradient clipping by global norm, then the optimizer with its weight decay, then
-    the factor of each layer, see `trainable.scale_by_layer`.
+    the factor of each layer, see `trainable.scale_by_layer`, where the model has
+    `depth` blocks.
 
     The weight decay of adamw and muon is decoupled (Loshchilov & Hutter 2019): each
     step subtracts learning rate * `weight_decay` * parameter. sgd adds
@@ -218,7 +219,7 @@ def make_optimizer(
         )
         core = optax.partition({"muon": muon, "adamw": adamw}, _muon_labels)
     if c.layer_decay != 1:
-        core = optax.chain(core, scale_by_layer(c.layer_decay))
+        core = optax.chain(core, scale_by_layer(c.layer_decay, depth))
     if c.clip_norm:
         return optax.chain(clip_by_global_norm(c.clip_norm), core)
     return core

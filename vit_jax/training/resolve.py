@@ -17,7 +17,7 @@ from vit_jax.config import describe_fields
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
 from vit_jax.runs.run import model_features
-from vit_jax.runs.user_code import add_user_code
+from vit_jax.runs.user_code import absolute_code, add_user_code
 from vit_jax.training import masked, trainable
 
 
@@ -35,6 +35,7 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
     if config.model.dtype == "auto":
         config["model.dtype"] = backend.auto_dtype()
     config["data.name"] = data.dataset_name(config.data)
+    config["code"] = absolute_code(config.code)
     mean, std = data.normalization(config.data, train)
     config["data.mean"] = mean
     config["data.std"] = std

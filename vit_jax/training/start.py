@@ -81,7 +81,7 @@ class FirstWeights:
 
     def __init__(self, folder: RunFolder):
         self._is_fresh = processes.broadcast_from_primary(
-            lambda: not any(p.name.isdigit() for p in folder.checkpoints.glob("*"))
+            lambda: not folder.has_checkpoints()
         )
         self._folder = folder
         self._found: tuple[dict[str, Any], Report] | None = None

@@ -80,11 +80,16 @@ def describe_stage(experiment: Experiment) -> str:
         )
     if experiment.trained is not None or experiment.config.stages:
         params = jax.eval_shape(experiment.init_state).params
-        part, _ = trainable.split(params, experiment.trained)
+        part, frozen = trainable.split(params, experiment.trained)
         text += (
             f"; {config.optim.trainable} trained "
             f"({models.count_params(part):,} parameters)"
         )
+        if frozen and experiment.stage == 0 and not config.pretrained.path:
+            text += (
+                "; note: the others keep their random values, since "
+                "config.pretrained.path is empty"
+            )
     if count := len(experiment.config.stages):
         text = f"stage {experiment.stage + 1} of {count}: {text}"
     return text

@@ -10,6 +10,7 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from vit_jax import augment
+from vit_jax.config import default_config
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
@@ -26,10 +27,18 @@ def load_teacher(config_distill: ConfigDict) -> Run | None:
 
     Raises:
       UserError: the folder is no run, or has no such checkpoint, or its model does not
-        classify.
+        classify; or settings of a teacher are given without one.
     """
     path, step = config_distill.teacher, config_distill.step
     if not path:
+        defaults = default_config().distill
+        for key in ("kind", "alpha", "temperature"):
+            if config_distill[key] != defaults[key]:
+                raise UserError(
+                    f"config.distill.{key} is {config_distill[key]}, which has an "
+                    "effect only with a teacher, but config.distill.teacher is ''; "
+                    "give the folder of the teacher's run."
+                )
         if step is not None or config_distill.sha256:
             raise UserError(
                 "config.distill.step or config.distill.sha256 names a checkpoint, but "

@@ -98,6 +98,13 @@ def _train_and_evaluate(
 ) -> dict[str, Any]:
     """`train_and_evaluate` in a locked folder; `dataset` describes the splits."""
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
+    if folder.read_results() and not folder.has_checkpoints():
+        raise UserError(
+            f"{folder.path} has the results of a training, but its checkpoints are "
+            "gone; restore checkpoints/ from a copy, or give another --workdir to "
+            "train again."
+        )
+    folder.require_same_counts(experiment.config)
     if changes := "; ".join(folder.changes(experiment.config, dataset)):
         if not resume_with_changes:
             raise UserError(
@@ -195,6 +202,12 @@ def _restore_or_init(
     """The newest saved state, its history and stage, or those of the beginning."""
     if checkpoints.latest_step is not None:
         history = History(**checkpoints.metadata("latest"))
+        begun, asked = len(history.stage_starts), len(experiment.config.stages or [{}])
+        if begun > asked:
+            raise UserError(
+                f"{folder.path} holds a run in its stage {begun}, but config.stages "
+                f"has {asked} now; give at least as many stages, or another --workdir."
+            )
         for start in history.stage_starts[1:]:
             experiment = next_stage(experiment, start)
         state, _ = checkpoints.restore("latest", experiment.init_state())

@@ -68,10 +68,13 @@ def num_blocks(names: Iterable[str]) -> int:
 
 
 def layer_of(name: str, depth: int) -> int:
-    """0 for what comes before the blocks of a ViT, 1 to `depth` for them, then more."""
+    """0 for what comes before the blocks of a ViT, 1 to `depth` for them, then more.
+
+    The decoder of a masked autoencoder comes after them.
+    """
     if block := re.match(r"block(\d+)/", name):
         return 1 + int(block[1])
-    after = ("final_norm/", "pool/", "head/", "distillation_head/")
+    after = ("final_norm/", "pool/", "head/", "distillation_head/", "decoder/")
     return depth + 1 if name.startswith(after) else 0
 
 
@@ -111,17 +114,17 @@ def frozen_norms(batch_stats: Any, frozen: Any) -> Any:
     return traverse_util.unflatten_dict(marks)
 
 
-def scale_by_layer(decay: float) -> optax.GradientTransformation:
+def scale_by_layer(decay: float, depth: int) -> optax.GradientTransformation:
     """Scales the update of each layer by `decay` to the power of its distance from the
     head (Clark et al., 2020, "ELECTRA"; Bao et al., 2022, "BEiT").
 
     A head has the factor 1, the last block `decay`, and the embedding of the patches
-    `decay` to the power of the number of blocks + 1.
+    `decay` to the power of `depth` + 1. `depth` is the number of the model's blocks,
+    not all of which need be trained.
     """
 
     def scale(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         flat = traverse_util.flatten_dict(updates, sep="/")
-        depth = num_blocks(flat)
         scaled = {
             name: leaf * decay ** (depth + 1 - layer_of(name, depth))
             for name, leaf in flat.items()
