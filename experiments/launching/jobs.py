@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -266,10 +266,15 @@ class Jobs:
     def _error_file(self, job: Job) -> pathlib.Path:
         return self.folder(job).path / "error.txt"
 
-    def pack(self, name: str) -> pathlib.Path:
-        """Writes OUT/NAME.tar.gz by `experiments.launching.pack`; returns its path."""
+    def pack(self, name: str, needed: Iterable[Job] = ()) -> pathlib.Path:
+        """Writes OUT/NAME.tar.gz by `experiments.launching.pack`; returns its path.
+
+        Unfinished runs, and those of `needed`, keep their checkpoints.
+        """
         folders = [RunFolder(path) for path in sorted((self.out / "runs").glob("*"))]
-        return pack(self.out, name, [f for f in folders if not is_finished(f)])
+        names = {job.name for job in needed}
+        with_state = [f for f in folders if f.path.name in names or not is_finished(f)]
+        return pack(self.out, name, with_state)
 
 
 def is_finished(folder: RunFolder) -> bool:

@@ -17,10 +17,10 @@ _MAX_FILE_BYTES = 1 << 20
 _MAX_ARCHIVE_BYTES = 14_000_000
 
 
-def pack(out: pathlib.Path, name: str, unfinished: Iterable[RunFolder]) -> pathlib.Path:
-    """Writes OUT/NAME.tar.gz: all small files of OUT, and what resuming takes.
+def pack(out: pathlib.Path, name: str, with_state: Iterable[RunFolder]) -> pathlib.Path:
+    """Writes OUT/NAME.tar.gz: all small files of OUT, and what going on takes.
 
-    Of each `unfinished` run that is the newest and the best checkpoint, as long as the
+    Of each run `with_state` that is the newest and the best checkpoint, as long as the
     archive stays below 14 MB. Checkpoints of other runs stay behind, and so do figures
     except training curves, names of machines, and the folders in commands.
     """
@@ -36,7 +36,7 @@ def pack(out: pathlib.Path, name: str, unfinished: Iterable[RunFolder]) -> pathl
                 _add_environment(tar, path, inside)
             elif path.stat().st_size <= _MAX_FILE_BYTES:
                 tar.add(path, inside)
-        for folder in unfinished:
+        for folder in with_state:
             checkpoints = _to_resume(folder)
             size = sum(
                 path.stat().st_size for top in checkpoints for path in top.rglob("*")

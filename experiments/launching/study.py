@@ -52,5 +52,6 @@ def run_study(
         left += jobs.launch(ready, deadline=options.deadline, retry=options.retry)
     left += [job for job in then if job not in ready]
     write()
-    say(f"{jobs.out / 'table.md'} and {jobs.pack(name)}")
+    wanted = [need for job, need in needs.items() if not jobs.is_finished(job)]
+    say(f"{jobs.out / 'table.md'} and {jobs.pack(name, wanted)}")
     return report_left(jobs, planned, left)

@@ -47,6 +47,7 @@ def describe_run(folder: RunFolder) -> dict[str, Any]:
         "seconds_to_94": next(reached, None),
         "num_params": results["num_params"],
         "epochs": results["num_epochs"],
+        "time_budget": launched.get("requested", {}).get("time_budget", ""),
         "compile_seconds": results.get("compile_seconds"),
         "train_seconds": round(results["train_seconds"], 1),
         "cpu_seconds": results.get("cpu_seconds"),
@@ -90,6 +91,20 @@ def show_mean_std(
     mean, std = mean_and_std(values)
     spread = f" ± {std:{form}}" if len(values) > 1 else ""
     return f"{mean:{form}}{spread} ({len(values)})"
+
+
+def show_epochs(runs: Iterable[Mapping[str, Any]]) -> str:
+    """The length of runs in epochs, or the shortest and the longest of them.
+
+    A time budget gives each run a length of its own.
+    """
+    lengths = [f"{epochs:.4g}" for epochs in sorted(run["epochs"] for run in runs)]
+    return " to ".join(dict.fromkeys((lengths[0], lengths[-1])))
+
+
+def length_key(run: Mapping[str, Any]) -> str:
+    """What runs of the same length have in common: a time budget, or their epochs."""
+    return run.get("time_budget") or f"{run['epochs']:.4g}"
 
 
 def show_mean(values: Iterable[float | None], form: str) -> str:

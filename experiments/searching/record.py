@@ -5,7 +5,12 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.launching.summary import show_mean, show_mean_std
+from experiments.launching.summary import (
+    length_key,
+    show_epochs,
+    show_mean,
+    show_mean_std,
+)
 from experiments.searching.arms import Study
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.errors import UserError
@@ -62,12 +67,13 @@ def _describe_arms(
 ) -> str:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in runs.values():
-        groups.setdefault((run["arm"], f"{run['epochs']:g}"), []).append(run)
+        groups.setdefault((run["arm"], length_key(run)), []).append(run)
     rank = _rank_race if study.is_race else _rank
     ranked = sorted(groups.items(), key=lambda item: rank(item[1]), reverse=True)
     rows = [
         [
-            arm, study.arms[arm][0], _show_changes(study.arms[arm][1]), epochs,
+            arm, study.arms[arm][0], _show_changes(study.arms[arm][1]),
+            show_epochs(group),
             show_mean_std(run["holdout_accuracy"] for run in group),
             show_mean((run["holdout_loss"] for run in group), ".4f"),
             show_mean((run["num_params"] for run in group), ",.0f"),
@@ -75,7 +81,7 @@ def _describe_arms(
             show_mean_std((run["seconds_to_94"] for run in group), 1, ".1f"),
             learned.get(arm) or "",
         ]
-        for (arm, epochs), group in ranked
+        for (arm, _), group in ranked
     ]  # fmt: skip
     head = ["arm", "question", "change", "epochs", "hold-out accuracy (%)"]
     head += ["hold-out loss", "parameters", "training (s)", "until 94% (s)", "learned"]
@@ -121,11 +127,12 @@ def describe_final(final: Mapping[str, Mapping[str, Any]]) -> str:
     groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
     for run in final.values():
         images = "all" if run["all_images"] else "without the hold-out"
-        key = run["config"], images, f"{run['epochs']:.4g}"
+        key = run["config"], images, length_key(run)
         groups.setdefault(key, []).append(run)
     rows = [
         [
-            *key,
+            *key[:2],
+            show_epochs(group),
             show_mean_std(run["test_accuracy"] for run in group),
             show_mean_std(run["holdout_accuracy"] for run in group),
             show_mean((run["num_params"] for run in group), ",.0f"),

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 
@@ -67,7 +68,8 @@ def run_sweep(
             for records, scores in zip(done.history, sweep.score(), strict=True):
                 records.append({"step": done.step, **scores})
             keep(done)
-            best = max(h[-1]["accuracy"] for h in done.history)
+            known = [h[-1]["accuracy"] for h in done.history]
+            best = max(filter(math.isfinite, known), default=math.nan)
             progress.line(
                 f"step {done.step}/{plan.total_steps}: best val accuracy {best:.2%}"
             )

@@ -14,7 +14,7 @@ from experiments.sweeping.members import Member, Sweep
 from experiments.sweeping.saved import Done
 from vit_jax import models
 from vit_jax.analysis.tables import markdown_table
-from vit_jax.files import write_file
+from vit_jax.files import as_json, write_file
 from vit_jax.training.summary import summarize
 
 
@@ -71,4 +71,4 @@ def write_result(
             for member, records in zip(sweep.members, done.history, strict=True)
         ],
     }
-    write_file(options.out, json.dumps(content, indent=1) + "\n")
+    write_file(options.out, json.dumps(as_json(content), indent=1) + "\n")

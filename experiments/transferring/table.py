@@ -30,8 +30,15 @@ def make_line(jobs: Jobs, job: Job, arm: str, seed: int) -> dict[str, Any]:
 def compare_with_scratch(
     jobs: Jobs, arms: Mapping[Job, tuple[str, int]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """For each arm, McNemar's test against "scratch" for each seed that has both."""
-    finished = {place: job for job, place in arms.items() if jobs.is_finished(job)}
+    """For each arm, McNemar's test against "scratch" for each seed that has both.
+
+    A study that came by its archive has no checkpoints of the runs that were finished.
+    """
+    finished = {
+        place: job
+        for job, place in arms.items()
+        if jobs.is_finished(job) and jobs.folder(job).has_checkpoints()
+    }
     right: dict[tuple[str, int], np.ndarray] = {}
     for place, job in finished.items():
         run = load_run(jobs.folder(job).path)

@@ -48,6 +48,11 @@ def test_a_runs_network_is_drawn_into_its_folder(tiny_run, tmp_path, monkeypatch
     assert titles[0].startswith(f"run: {num_params:,} parameters, ")
 
 
+def test_a_masked_autoencoder_is_not_drawn_as_a_classifier():
+    with pytest.raises(UserError, match="trains a masked autoencoder, of which"):
+        explain.main(["--architecture", f"--config={CONFIGS}/vit_mae.py"])
+
+
 def test_a_run_whose_settings_had_other_names_is_drawn(tiny_run, tmp_path):
     saved = read_json(tiny_run[0] / "config.json")
     saved["optim"]["accumulate_steps"] = saved["optim"].pop("num_microbatches")

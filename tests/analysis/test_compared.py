@@ -34,3 +34,13 @@ def test_time_is_that_of_the_processor_where_every_run_has_it():
     said = [{text.get_text() for text in f.axes[1].texts} for f in (alone, both)]
     assert {"training\n(CPU s)", "250"} < said[0] and "900" not in said[0]
     assert {"training\n(s)", "900"} < said[1] and "250" not in said[1]
+
+
+def test_long_times_have_no_powers_of_ten():
+    def seconds(*times):
+        return [make_entry("a", train_seconds=t, seed=i) for i, t in enumerate(times)]
+
+    assert compared.format_number(seconds(11873.4), "train_seconds") == "11,873"
+    several = compared.format_number(seconds(6300.0, 6900.0), "train_seconds")
+    assert several == "6,600 ± 424"
+    assert compared.format_number(seconds(16.51), "train_seconds") == "16.51"

@@ -8,6 +8,7 @@ from PIL import Image
 
 from tests.interpret.untrained import IMAGES, make_resnet_run, make_run
 from vit_jax.analysis import explain
+from vit_jax.errors import UserError
 from vit_jax.explain import main
 from vit_jax.figures import style
 
@@ -32,7 +33,7 @@ def test_maps_are_drawn_beside_pictures_of_any_size():
     by_image = np.array(figures["heat_maps"].axes[:-1]).reshape(2, -1)
     for row, photo in zip(by_image, photos, strict=True):
         np.testing.assert_array_equal(row[0].images[0].get_array(), photo)
-        assert row[1].images[0].get_extent() == [-0.5, 29.5, 19.5, -0.5]
+        assert row[2].images[0].get_extent() == [-0.5, 29.5, 19.5, -0.5]
     by_head = figures["attention_by_head"].axes[0]
     assert by_head.images[0].get_array().shape == (20, 30, 3)
 
@@ -52,6 +53,31 @@ def test_files_are_drawn_as_they_are(copied_run, tmp_path, monkeypatch):
     # Only as many files are read as are shown.
     assert len(drawn) == explain.SHOWN_IMAGES == 6
     np.testing.assert_array_equal(drawn[0], photo[:, 5:25])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--indices=0", "a.png"], "--indices chooses images of a split"),
+        (["--split=val", "a.png"], "--split chooses images of a split"),
+        (["--block=1"], "--block is for ViTs"),
+        (["--head_fusion=max"], "--head_fusion is for ViTs"),
+    ],
+)
+def test_options_without_effect_are_refused(copied_run, monkeypatch, options, words):
+    if options[0].startswith(("--block", "--head")):
+        resnet = dataclasses.replace(make_resnet_run(), workdir=copied_run)
+        monkeypatch.setattr(explain, "load_classifier", lambda *_: resnet)
+    with pytest.raises(UserError, match=words):
+        main([f"--workdir={copied_run}", *options])
+
+
+def test_one_image_has_no_standard_error():
+    score = {"deletion": 0.5, "insertion": 0.5}
+    score |= {f"{key}_minus_random{end}": value for key in ("deletion", "insertion")
+              for end, value in (("", 0.1), ("_error", np.nan))}  # fmt: skip
+    text = explain.to_text({"rollout": score}, 1)
+    assert "0.500 (+0.100)" in text and "nan" not in text
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The report of a run: its figures, and the folder that it is written to."""
 
+import dataclasses
 import json
 import shutil
 
@@ -52,6 +53,17 @@ def test_the_reports_numbers_survive_a_plain_evaluation(reported, tmp_path):
     assert scores["people"] == before["test"]["people"]
     assert scores["accuracy"] == before["test"]["accuracy"]
     assert scores["mirrored"].keys() == {"accuracy", "loss"}
+
+
+def test_only_the_selected_checkpoint_is_called_so(tiny_run):
+    workdir, results = tiny_run
+    run = load_run(workdir)
+    scores = {"num_examples": 359, "num_params": 10, "accuracy": 0.5}
+    text = report.summarize(run, scores, "test", results)
+    assert "minutes" in text and "selected on images held out" in text
+    other = dataclasses.replace(run, step=run.step - 1)
+    text = report.summarize(other, scores, "test", results)
+    assert "minutes" not in text and text.endswith(f"of step {run.step - 1:,}.")
 
 
 @pytest.mark.slow

@@ -113,6 +113,9 @@ def test_results_travel_without_checkpoints(finished, tmp_path):
     assert {"runs/fine/results.json", "runs/fine/log.txt", "runs/broken/error.txt",
             "runs/fine/metrics.jsonl"} <= set(names)  # fmt: skip
     assert not any("checkpoints" in name or "lock" in name for name in names)
+    # A run that starts from this one still needs its weights.
+    with tarfile.open(jobs.pack("all", [job])) as tar:
+        assert any("runs/fine/checkpoints" in name for name in tar.getnames())
     text = (tmp_path / "runs" / "fine" / "environment.json").read_text()
     for start in (json.loads(text), *json.loads(text)["earlier_starts"]):
         assert "host" not in start and "--workdir=fine" in start["command"]

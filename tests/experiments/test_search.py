@@ -132,6 +132,27 @@ def test_ranking_follows_the_hold_out_alone(tmp_path):
         assert "77" not in text and "55" not in text, "no test score"
 
 
+def test_seeds_with_one_time_budget_are_one_arm():
+    runs = {
+        f"{arm}{seed}": {
+            "arm": arm, "settings": {}, "seed": seed, "holdout_accuracy": accuracy,
+            "holdout_loss": 1.0, "epochs": epochs, "time_budget": "30 CPU minutes",
+            "train_seconds": 1.0, "wall_seconds": 1.0, "images_per_second": 1,
+            "device": "cpu",
+        }
+        for arm, seed, accuracy, epochs in (
+            ("base", 0, 0.83, 8.01), ("base", 1, 0.84, 7.63), ("base", 2, 0.85, 8.22),
+            ("depth_4", 0, 0.86, 5.1), ("depth_4", 1, 0.82, 5.3),
+        )
+    }  # fmt: skip
+    record = {"learned": {}, "runs": runs, "final": {}}
+    table = re.sub(r" +", " ", describe_record(record, STUDIES["laptop"]))
+    base, deeper = table.index("| base | "), table.index("| depth_4 | ")
+    assert base < deeper, "by the mean, not by the best seed"
+    assert "| 7.63 to 8.22 | 84.00 ± 1.00 (3) |" in table
+    assert "| 5.1 to 5.3 | 84.00 ± 2.83 (2) |" in table
+
+
 def test_left_over_runs_are_told(tmp_path, capsys):
     assert run_search(tmp_path, "--study=digits", "--arms=base", "--seeds=2") == 75
     told = capsys.readouterr().out

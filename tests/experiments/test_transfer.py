@@ -12,7 +12,7 @@ from experiments.launching.jobs import Jobs
 from experiments.launching.options import add_arguments
 from experiments.transfer import main
 from experiments.transferring.arms import ARMS, HELPERS, make_jobs
-from experiments.transferring.table import write_tables
+from experiments.transferring.table import compare_with_scratch, write_tables
 
 
 def test_each_arm_starts_from_its_helper(tmp_path, capsys):
@@ -61,3 +61,16 @@ def test_a_signal_ends_the_command_and_not_one_run(cifar10_dir, cifar100_dir, tm
     assert process.wait(60) == 75
     assert not list(out.glob("runs/*-s0"))
     assert "0 of 4 runs" in (out / "table.md").read_text()
+
+
+def test_runs_whose_checkpoints_stayed_behind_are_not_compared(tmp_path):
+    jobs, jobs_of = Jobs(tmp_path, parallel=1), argparse.ArgumentParser()
+    add_arguments(jobs_of, out=str(tmp_path))
+    jobs_of.add_argument("--data100")
+    _, arms = make_jobs(jobs, jobs_of.parse_args(["--seeds=1"]), {})
+    for job in arms:
+        folder = jobs.folder(job)
+        folder.create()
+        folder.write("results", {"num_steps": 5})
+        assert jobs.is_finished(job)
+    assert compare_with_scratch(jobs, arms) == {}

@@ -13,9 +13,16 @@ def test_overlays(tmp_path):
     figure = attention.overlays(IMAGES, maps, ["cat", "dog"])
     *panels, bar = figure.axes
     assert bar.get_ylabel() == "% of the map's highest value"
-    grid = np.array(panels).reshape(2, 3)
-    assert [axes.get_title() for axes in grid[1]] == ["dog", "last block", "rollout"]
-    picture, (heat,) = grid[1, 0].images[0], grid[1, 2].images
+    grid = np.array(panels).reshape(2, 4)
+    over = "last block\nover the image"
+    titles = [axes.get_title() for axes in grid[1]]
+    assert titles == ["dog", over, "last block", "rollout"]
+    grey, above = grid[1, 1].images
+    brightness = IMAGES[1].mean(axis=2).round()
+    np.testing.assert_array_equal(grey.get_array(), brightness)
+    np.testing.assert_array_equal(above.get_array(), maps["last block"][1])
+    assert above.get_alpha() < 1 and above.get_extent() == list(grey.get_extent())
+    picture, (heat,) = grid[1, 0].images[0], grid[1, 3].images
     np.testing.assert_array_equal(picture.get_array(), IMAGES[1])
     np.testing.assert_array_equal(heat.get_array(), maps["rollout"][1])
     # Beside the image and as large, in patches, and in the colours of the bar.

@@ -50,6 +50,18 @@ def test_accuracy_over_time(tmp_path):
     assert style.save(figure, tmp_path / "t.png").stat().st_size > 5_000
 
 
+def test_a_run_without_evaluations_has_no_line():
+    none = np.array([])
+    some = np.array([1.0, 2.0]), np.array([0.3, 0.4])
+    figure = compare.accuracy_over_time({"vit": [some], "probe": [(none, none)]})
+    (axes,) = figure.axes
+    legend = axes.get_legend()
+    texts = [text.get_text() for text in legend.get_texts()]
+    assert texts == ["vit (ends at 40.0)", "probe (no evaluations)"]
+    shown = [(line.get_linestyle(), line.get_marker()) for line in legend.get_lines()]
+    assert shown[0] == ("-", "o") and shown[1] == ("None", "none")
+
+
 def test_accuracy_chart(tmp_path):
     nan = np.nan
     accuracies = {

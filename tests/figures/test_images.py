@@ -60,6 +60,28 @@ def test_captions_keep_apart():
         assert len(gaps) >= 4 and min(gaps) > least_inches * figure.dpi
 
 
+def test_names_of_classes_are_shortened_where_captions_would_meet():
+    pictures, labels = _random(6, 8, 8, 3), np.zeros(6, int)
+    sure = np.tile([0.0, 1.0], (6, 1))
+    names = ("wandering albatross", "wandering spider")
+    augmented = np.repeat(pictures[:, None], 3, axis=1)
+    for figure in (
+        images.predictions(pictures, labels, labels + 1, sure[:, 1], names),
+        images.disagreements(pictures, labels, sure, sure, names),
+        images.augmentations(
+            pictures, augmented, names=names[:1] * 6, captions=[[""] * 3] * 6
+        ),
+    ):
+        figure.draw_without_rendering()
+        boxes = [a.title.get_window_extent() for a in figure.axes if a.get_title()]
+        gaps = [
+            b.x0 - a.x1 for a, b in itertools.pairwise(boxes) if abs(a.y0 - b.y0) < 1
+        ]
+        assert min([box.x0 for box in boxes]) > 0
+        assert all(gap > 0 for gap in gaps)
+        assert any("wander…atross" in a.get_title() for a in figure.axes)
+
+
 def test_the_title_of_one_image_is_not_cut_off():
     title = "automobile predicted as automobile\n1 of 1 images, the surest first"
     one = np.zeros(1, int)

@@ -20,7 +20,11 @@ def test_prediction(tmp_path, with_map):
         title="photo.jpg",
     )
     if with_map:
-        picture, heat_axes, chart, bar = figure.axes
+        picture, heat_axes, both, chart, bar = figure.axes
+        grey, above = both.images
+        assert grey.get_array().shape == PHOTO.shape[:2]
+        np.testing.assert_array_equal(above.get_array(), heat_map)
+        assert above.get_extent() == list(grey.get_extent())
         assert bar.get_ylabel() == "% of the map's highest value"
         (heat,) = heat_axes.images
         np.testing.assert_array_equal(heat.get_array(), heat_map)

@@ -68,3 +68,12 @@ def test_mistakes_are_refused():
     assert "LayerNorm_0/bias" in refusal(empty)
     odd = {k.replace("norm1", "norm9"): v for k, v in TIMM.items()}
     assert "lacks block0/norm1/bias" in refusal(odd)
+
+
+def test_a_number_of_heads_that_the_file_does_not_tell_is_named():
+    _, report = load(TIMM, model=ViT(5, **SIZES))
+    assert report.assumed == {"num_heads": SIZES["num_heads"]}
+    line = f"num_heads={SIZES['num_heads']}, which the file does not tell"
+    assert line in str(report)
+    _, report = load(make(TIMM, num_heads=2))
+    assert report.assumed == {} and "does not tell" not in str(report)

@@ -38,7 +38,8 @@ def test_other_sizes_are_refused_with_the_settings_to_set():
 def test_rows_of_one_reason_are_joined():
     report = Report(
         path="vit.npz", format="npz", sha256="0f", layout="google", settings={},
-        differences={"norm_eps": (1e-12, 1e-6)}, pretraining_image=(224, 160),
+        differences={"norm_eps": (1e-12, 1e-6)}, assumed={"num_heads": 3},
+        pretraining_image=(224, 160),
         mapped={"head/bias": "head/bias"}, resized={"positions": "14 x 14 to 8 x 8"},
         dropped={"a": "not needed", "b": "other", "c": "not needed"},
         new={"head/kernel": "a fresh head"},
@@ -53,6 +54,7 @@ def test_rows_of_one_reason_are_joined():
         "dropped       b: other",
         "new           head/kernel: a fresh head",
         "pretrained on 224 x 160 pixels",
+        "assumed       num_heads=3, which the file does not tell",
         "differs       config.model.norm_eps is 1e-06, the weights' is 1e-12: "
         "--config.model.norm_eps=1e-12 takes theirs",
     ]

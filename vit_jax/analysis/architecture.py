@@ -70,6 +70,12 @@ def draw_architecture(
 ) -> None:
     """Draws the network of a config, or of a run, and prints where the files are."""
     name, config, image_shape, num_classes = choose_network(options, overrides, flags)
+    if config.objective == "masked_autoencoding":
+        raise UserError(
+            f"{name} trains a masked autoencoder, of which there is no drawing; give "
+            "--config.objective=classification with --config for the ViT whose encoder "
+            "it trains."
+        )
     image_shape = augment.input_shape(image_shape, config.data.resize)
     # Shapes do not depend on the type of the numbers.
     model = models.make_model(

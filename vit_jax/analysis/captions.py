@@ -5,7 +5,7 @@ CAPTIONS = {
     "training_curves": (
         "Loss and accuracy while the model learned. Train is measured on augmented "
         "images, so that it may lie below val. The dotted line marks the checkpoint "
-        "that this report is of, and thin ones the beginning of each later stage."
+        "that the run selected, and thin ones the beginning of each later stage."
     ),
     "confusion_matrix": (
         "Each row is a true class and adds up to 100%. The diagonal is right; a "
@@ -28,7 +28,7 @@ CAPTIONS = {
     "sample_predictions": ("Some images, drawn at random."),
     "reliability": (
         "Bars on the diagonal mean that of the images with 70% confidence 70% are "
-        "right. Below it (red gaps) the model is too sure. The lowest row counts "
+        "right. Below it (orange gaps) the model is too sure. The lowest row counts "
         "images."
     ),
     "confidence_by_class": (

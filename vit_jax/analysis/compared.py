@@ -115,8 +115,11 @@ def format_number(group: Sequence[Entry], key: str) -> str:
         return f"never{some}"
     if math.isnan(mean):
         return "–"
+    # Significant digits alone would write 11,873 s as 1.187e+04.
+    form = ",.0f" if form.endswith("g") and abs(mean) >= 1000 else form
+    spread = ",.0f" if std >= 100 else ".2g"
     # Parameters and operations are the same for every seed.
-    return f"{mean:{form}} ± {std:.2g}" if std > 0 else f"{mean:{form}}"
+    return f"{mean:{form}} ± {std:{spread}}" if std > 0 else f"{mean:{form}}"
 
 
 def paired_table(tests: Sequence[Mapping[str, Any]]) -> str:

@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -149,7 +150,8 @@ def explain_images(
     probabilities = run.predict(images, calibrated=True)
     classes = probabilities.argmax(axis=1)
     captions = [
-        f"{caption},\npredicted {run.class_names[index]} ({probability:.0%})"
+        f"{caption},\npredicted {style.short_class(run.class_names[index])} "
+        f"({probability:.0%})"
         for caption, index, probability in zip(
             captions, classes, probabilities.max(axis=1), strict=True
         )
@@ -180,6 +182,19 @@ def explain_images(
     return scores, figures
 
 
+def _refuse_idle(options: argparse.Namespace, run: Run) -> None:
+    """Refuses options that would have no effect."""
+    of_a_vit = {"block": None, "head": None, "head_fusion": "mean", "discard_ratio": 0}
+    of_a_split = {"indices": None, "split": "test"}
+    for usual, is_idle, reason in (
+        (of_a_vit, not isinstance(run.model, ViT), "is for ViTs, and this is none"),
+        (of_a_split, bool(options.files), "chooses images of a split, not files"),
+    ):
+        for name, value in usual.items():
+            if is_idle and getattr(options, name) != value:
+                raise UserError(f"--{name} {reason}; leave it out.")
+
+
 def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
     """Explains a run's predictions for images: draws, scores, stores and prints.
 
@@ -202,6 +217,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
             "compare take any model."
         )
     RunFolder(run.workdir).create()
+    _refuse_idle(options, run)
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
@@ -251,7 +267,9 @@ def to_text(scores: Mapping[str, Mapping[str, float]], num_images: int) -> str:
             if not name.startswith("random"):
                 difference = score[f"{key}_minus_random"]
                 error = score[f"{key}_minus_random_error"]
-                cell += f" ({difference:+.3f} ± {error:.3f})"
+                # A single image has no standard error.
+                spread = "" if math.isnan(error) else f" ± {error:.3f}"
+                cell += f" ({difference:+.3f}{spread})"
             cells.append(cell)
         lines.append(f"  {name:<{width}}  {cells[0]:<25}  {cells[1]}")
     return "\n".join(lines)

@@ -90,10 +90,12 @@ def summarize(
         f"{data.dataset_name(run.config.data)}"
     )
     model = f"a {run.config.model.name} with {scores['num_params']:,} parameters"
-    if "train_seconds" in results:
+    is_selected = run.step == results.get("best_step")
+    if is_selected:
         model += f" trained for {results['train_seconds'] / 60:,.1f} minutes"
-    selected = SELECTED[run.config.data.select_on]
-    checkpoint = f"the checkpoint of step {run.step:,}, {selected}"
+    checkpoint = f"the checkpoint of step {run.step:,}"
+    if is_selected or not results:
+        checkpoint += f", {SELECTED[run.config.data.select_on]}"
     if scores["accuracy"] is None:
         return (
             f"How many of {images} {run.workdir.name}, {model}, classifies correctly "

@@ -95,7 +95,7 @@ def draw_reliability(scored: Scored, found: Mapping[str, Any], name: str) -> Fig
     details = [_describe_calibration(found["before"])]
     title = f"Reliability ({name})"
     if found["declined"]:
-        title += "\nno temperature: a fitted one is not certain to help"
+        title += "\nwithout a temperature"
     else:
         temperature = found["after"]["temperature"] or math.nan
         scaled = logits.astype(np.float64) / temperature

@@ -1,7 +1,9 @@
 """Where a model looks.
 
 Heat maps are on the grid of patches, [rows, columns]. Each is drawn beside its image,
-from 0 to its own maximum, in the colours of the colour bar.
+from 0 to its own maximum, in the colours of the colour bar. An overlay shows which
+things in the image a map marks: it is interpolated between the centres of the patches
+and lies half transparent over the image in grey.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -38,6 +40,27 @@ def draw_map(
     style.title_image(axes, title)
 
 
+def draw_overlay(
+    axes: Axes,
+    image: UInt8[np.ndarray, "h w c"],
+    heat_map: Float[np.ndarray, "rows columns"],
+    title: str = "",
+) -> None:
+    """Draws a heat map over an image in grey, which may have any size."""
+    brightness = image.mean(axis=2, keepdims=True).round().astype(np.uint8)
+    style.show_image(axes, brightness, title)
+    height, width = image.shape[:2]
+    axes.imshow(
+        heat_map,
+        cmap=style.HEAT,
+        alpha=0.55,
+        vmin=0,
+        vmax=max(heat_map.max(), 1e-12),
+        interpolation="bilinear",
+        extent=(-0.5, width - 0.5, height - 0.5, -0.5),
+    )
+
+
 def add_color_bar(figure: Figure, grid: np.ndarray) -> None:
     """The scale of all heat maps in `grid`, an array of axes, to the right of it."""
     colors = ScalarMappable(Normalize(0, 100), style.HEAT)
@@ -53,17 +76,19 @@ def overlays(
     *,
     title: str = "Attention",
 ) -> Figure:
-    """A row for each image: itself, then each kind of heat map, by name.
+    """A row for each image: itself, the first kind of heat map over it, then each kind.
 
     Images may differ in size. Kinds are, for example, the last block's class-token
     attention and rollout.
     """
-    columns = 1 + len(heat_maps)
+    columns = 2 + len(heat_maps)
+    first, maps_over = next(iter(heat_maps.items()))
     figure = style.new_figure(1.1 + 1.8 * columns, 0.5 + 1.95 * len(images), title)
     grid = figure.subplots(len(images), columns, squeeze=False)
     for row, (image, caption) in enumerate(zip(images, captions, strict=True)):
         style.show_image(grid[row, 0], image, caption)
-        for axes, (name, maps) in zip(grid[row, 1:], heat_maps.items(), strict=True):
+        draw_overlay(grid[row, 1], image, maps_over[row], f"{first}\nover the image")
+        for axes, (name, maps) in zip(grid[row, 2:], heat_maps.items(), strict=True):
             draw_map(axes, maps[row], *image.shape[:2], name)
     add_color_bar(figure, grid)
     return figure

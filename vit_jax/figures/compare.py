@@ -46,7 +46,7 @@ def accuracy_over_time(
     Args:
       groups: recipe -> (time in `unit`, accuracy 0 to 1) of each of its runs, such as
         seeds; NaN values are skipped. The legend also has the mean of the runs' last
-        values.
+        values, or says that there are none.
     """
     figure = style.new_figure(7.2, 4.4, "Accuracy over training time")
     axes = figure.add_subplot()
@@ -67,10 +67,12 @@ def accuracy_over_time(
             axes.plot(seconds[known], 100 * accuracy[known], markevery=every, **look)
             last += list(100 * accuracy[known][-1:])
         seeds = f"{len(runs)} runs, " if len(runs) > 1 else ""
-        end = f" ({seeds}ends at {np.mean(last):.1f})" if last else ""
-        axes.plot([], [], **look, label=name + end)
+        end = f"{seeds}ends at {np.mean(last):.1f}" if last else "no evaluations"
+        if not last:
+            look |= {"linestyle": "none", "marker": "none"}
+        axes.plot([], [], **look, label=f"{name} ({end})")
     axes.set_xlim(left=0)
-    axes.legend(fontsize=9, frameon=False, loc="lower right")
+    axes.legend(fontsize=9, frameon=False, loc="best")
     return figure
 
 

@@ -24,14 +24,17 @@ def predictions(
     A correct prediction has a check mark and a green frame, a wrong one a cross and a
     dashed red frame.
     """
+    # At 9 points a caption with more than "automobile" would meet its neighbour.
+    size = 9 if max(map(len, class_names)) <= 10 else 8
 
     def draw(axes: Axes, index: int) -> None:
         right = labels[index] == predicted[index]
-        name = f"{class_names[predicted[index]]} ({100 * confidence[index]:.0f}%)"
-        true = class_names[labels[index]]
+        name = style.short_class(class_names[predicted[index]])
+        name += f" ({100 * confidence[index]:.0f}%)"
+        true = style.short_class(class_names[labels[index]])
         text = f"✓ {name}\n" if right else f"✗ true {true},\npredicted {name}"
         color = style.GREEN if right else style.RED
-        style.show_image(axes, images[index], text, color=color)
+        style.show_image(axes, images[index], text, color=color, fontsize=size)
         axes.spines[:].set(color=color, linewidth=2.5, linestyle="-" if right else "--")
 
     return _grid(len(images), 4, draw, title, cell=(1.95, 2.1))
@@ -51,11 +54,12 @@ def disagreements(
     """
 
     def draw(axes: Axes, index: int) -> None:
-        lines = [f"label: {class_names[labels[index]]}"]
+        lines = [f"label: {style.short_class(class_names[labels[index]])}"]
         for who, values in (("model", probabilities), ("people", people)):
             first = values[index].argmax()
             percent = 100 * values[index, first]
-            lines.append(f"{who}: {class_names[first]} ({percent:.0f}%)")
+            name = style.short_class(class_names[first])
+            lines.append(f"{who}: {name} ({percent:.0f}%)")
         style.show_image(axes, images[index], "\n".join(lines))
 
     title = "Where model and people differ most"
@@ -152,7 +156,8 @@ def augmentations(
             caption = captions[row][column - 1]
             style.show_image(axes, augmented[row, column - 1], caption, fontsize=6)
         else:
-            style.show_image(axes, originals[row], names[row], fontsize=8)
+            name = style.short_class(names[row])
+            style.show_image(axes, originals[row], name, fontsize=8)
             axes.spines[:].set(color=style.BLUE, linewidth=2.5)
 
     return _grid(len(originals) * columns, columns, draw, title, cell=(1.05, 1.12))

@@ -27,7 +27,7 @@ def prediction(
     sentence: str = "",
     title: str = "Prediction",
 ) -> Figure:
-    """The photo, the heat map beside it, and bars of the most probable classes.
+    """The photo, the heat map, both together, and bars of the most probable classes.
 
     The figure has as many dots per inch as show each pixel of the photo, up to 400.
 
@@ -44,7 +44,7 @@ def prediction(
     height, width = photo.shape[:2]
     panel_width = np.clip(_SIDE * (width / height) ** 0.5, _MIN_WIDTH, _MAX_WIDTH)
     panel_height = min(panel_width * height / width, 2 * _SIDE)
-    pictures = 1 if heat_map is None else 2
+    pictures = 1 if heat_map is None else 3
     bar_width = 0.0 if heat_map is None else 0.9
     figure = style.new_figure(
         pictures * (panel_width + 0.3) + bar_width + 3.4,  # 0.3: between panels
@@ -62,7 +62,8 @@ def prediction(
     style.show_image(grid[0], photo, "photo")
     if heat_map is not None:
         attention.draw_map(grid[1], heat_map, height, width, heat_map_name)
-        attention.add_color_bar(figure, grid[np.newaxis, :2])
+        attention.draw_overlay(grid[2], photo, heat_map, "over the photo")
+        attention.add_color_bar(figure, grid[np.newaxis, :3])
     _draw_bars(grid[-1], top_names, top_probabilities, sentence)
     return figure
 

@@ -101,6 +101,11 @@ def ellipsize(text: str, length: int) -> str:
     return f"{text[: (length - 1) // 2]}…{text[-(length // 2) :]}"
 
 
+def short_class(name: str) -> str:
+    """The name of a class for the caption of a small image."""
+    return ellipsize(name, 13)
+
+
 def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
     """Title, axis labels with their units, a light grid, and only two spines."""
     axes.set_title(title, fontsize=11)

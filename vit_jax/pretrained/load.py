@@ -130,6 +130,11 @@ def _start_report(weights: Weights, renamed: Renamed, model: nn.Module) -> Repor
             for name, value in settings.items()
             if not _same(name, value, getattr(model, name, None))
         },
+        assumed={
+            name: getattr(model, name)
+            for name in ("num_heads",)
+            if name not in settings and hasattr(model, name)
+        },
         dropped=dict(renamed.dropped),
     )
 

@@ -20,6 +20,8 @@ class Report:
       settings: of `config.model`, as far as the file and its layout imply them.
       differences: where the model's setting is another: (the file's, the model's).
         The weights fit all the same, but the logits are not those of the origin.
+      assumed: settings that change what the weights compute and that the file does not
+        tell: the model's.
       pretraining_image: height and width in pixels, where positions tell them.
       mapped: the file's name of every parameter that was taken, by ours.
       resized: how a parameter was fitted, by our name.
@@ -33,6 +35,7 @@ class Report:
     layout: str
     settings: dict[str, Any]
     differences: dict[str, tuple[Any, Any]]
+    assumed: dict[str, Any]
     pretraining_image: tuple[int, int] | None = None
     mapped: dict[str, str] = dataclasses.field(default_factory=dict)
     resized: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -53,6 +56,10 @@ class Report:
         if self.pretraining_image:
             height, width = self.pretraining_image
             rows.append(("pretrained on", f"{height} x {width} pixels"))
+        rows += [
+            ("assumed", f"{name}={value}, which the file does not tell")
+            for name, value in self.assumed.items()
+        ]
         for name, (file, model) in self.differences.items():
             rows.append(
                 (
