@@ -28,6 +28,7 @@ def describe_run(folder: RunFolder) -> dict[str, Any]:
     """
     results, environment = folder.read("results"), folder.read("environment")
     launched = folder.read("job")
+    requested = launched.get("requested", {})
     evaluations = []
     if results["selected_on"] == "val":
         evaluations = [r for r in folder.read_metrics() if r["split"] == "val"]
@@ -47,7 +48,9 @@ def describe_run(folder: RunFolder) -> dict[str, Any]:
         "seconds_to_94": next(reached, None),
         "num_params": results["num_params"],
         "epochs": results["num_epochs"],
-        "time_budget": launched.get("requested", {}).get("time_budget", ""),
+        # A number of steps replaces the budget.
+        "time_budget": (not requested.get("num_steps") and requested.get("time_budget"))
+        or None,
         "compile_seconds": results.get("compile_seconds"),
         "train_seconds": round(results["train_seconds"], 1),
         "cpu_seconds": results.get("cpu_seconds"),

@@ -32,7 +32,8 @@ def compare_with_scratch(
 ) -> dict[str, list[dict[str, Any]]]:
     """For each arm, McNemar's test against "scratch" for each seed that has both.
 
-    A study that came by its archive has no checkpoints of the runs that were finished.
+    A study that came by its archive has no checkpoints of the runs that were finished;
+    their tests stay as they were.
     """
     finished = {
         place: job
@@ -45,7 +46,12 @@ def compare_with_scratch(
         test = data.load(run.config.data)["test"]
         predicted = run.predict(np.asarray(test.images)).argmax(1)
         right[place] = predicted == test.labels
-    tests: dict[str, list[dict[str, Any]]] = {}
+    results = jobs.out / "results.json"
+    before = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
+    tests: dict[str, list[dict[str, Any]]] = {
+        arm: [test for test in rows if (arm, test["seed"]) not in right]
+        for arm, rows in before.get("tests", {}).items()
+    }
     for (arm, seed), mine in right.items():
         base = right.get(("scratch", seed))
         if arm != "scratch" and base is not None:

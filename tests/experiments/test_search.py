@@ -43,7 +43,7 @@ def check_job(job):
         config.schedule, peak=config.optim.learning_rate,
         total_steps=plan.total_steps, steps_per_epoch=plan.steps_per_epoch,
     )  # fmt: skip
-    optim.make_optimizer(config.optim, schedule)
+    optim.make_optimizer(config.optim, schedule, config.model.depth or 0)
 
 
 @pytest.mark.slow

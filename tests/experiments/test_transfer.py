@@ -74,3 +74,6 @@ def test_runs_whose_checkpoints_stayed_behind_are_not_compared(tmp_path):
         folder.write("results", {"num_steps": 5})
         assert jobs.is_finished(job)
     assert compare_with_scratch(jobs, arms) == {}
+    before = {"masked": [{"seed": 0, "p_value": 0.25}]}
+    (tmp_path / "results.json").write_text(json.dumps({"tests": before}))
+    assert compare_with_scratch(jobs, arms) == before

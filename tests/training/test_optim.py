@@ -84,7 +84,7 @@ def test_only_weight_matrices_decay(vit_params):
 
 def updates_for(params, grads, **settings):
     config = make_config({"optim": settings})
-    optimizer = optim.make_optimizer(config.optim, optax.constant_schedule(0.1))
+    optimizer = optim.make_optimizer(config.optim, optax.constant_schedule(0.1), 0)
 
     @jax.jit
     def update(params, grads):

@@ -138,6 +138,8 @@ def test_a_student_without_labels_learns_what_the_teacher_says(
 @pytest.mark.parametrize(
     ("key", "value"), [("kind", "soft"), ("alpha", 1.0), ("temperature", 1.0)]
 )
-def test_settings_of_a_teacher_need_one(tiny_config, splits, key, value):
+def test_settings_of_a_teacher_need_one(tiny_config, tmp_path, key, value):
+    config = tiny_config(**{f"distill__{key}": value})
     with pytest.raises(UserError, match=f"distill.{key} is .* only with a teacher"):
-        make_experiment(tiny_config(**{f"distill__{key}": value}), splits)
+        train_and_evaluate(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

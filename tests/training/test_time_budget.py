@@ -82,10 +82,26 @@ def test_a_number_that_is_given_or_stored_stays(tiny_config, tmp_path):
     assert set_num_steps(config, {}, folder, False).num_steps == 7
     folder.create()
     folder.write("config", config.to_dict())
+    (folder.checkpoints / "3").mkdir(parents=True)
     config = tiny_config(time_budget="1 minute", num_steps=None)
     assert set_num_steps(config, {}, folder, False).num_steps == 7
     assert config.num_steps is None
     assert set_num_steps(tiny_config(), {}, folder, False).num_steps == 6
+
+
+def test_a_number_of_a_start_that_saved_nothing_is_measured_anew(
+    tiny_config, tmp_path, monkeypatch
+):
+    def compiling(*_):
+        raise InterruptedError
+
+    monkeypatch.setattr("vit_jax.training.dispatch.compile_training", compiling)
+    folder = RunFolder(tmp_path)
+    folder.create()
+    folder.write("config", tiny_config(num_steps=7).to_dict())
+    config = tiny_config(time_budget="1 minute", num_steps=None)
+    with pytest.raises(InterruptedError):
+        set_num_steps(config, data.load(config.data), folder, False)
 
 
 def test_another_budget_is_refused_before_anything_is_compiled(

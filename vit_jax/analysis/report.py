@@ -84,7 +84,7 @@ def write_report(
 def summarize(
     run: Run, scores: Mapping[str, Any], split: str, results: Mapping[str, Any]
 ) -> str:
-    """The report in a sentence; `results` is empty for a run that is not finished."""
+    """The report in a sentence, which says so if `results` selected its checkpoint."""
     images = (
         f"the {scores['num_examples']:,} images of the {split} split of "
         f"{data.dataset_name(run.config.data)}"
@@ -94,7 +94,7 @@ def summarize(
     if is_selected:
         model += f" trained for {results['train_seconds'] / 60:,.1f} minutes"
     checkpoint = f"the checkpoint of step {run.step:,}"
-    if is_selected or not results:
+    if is_selected:
         checkpoint += f", {SELECTED[run.config.data.select_on]}"
     if scores["accuracy"] is None:
         return (

@@ -57,7 +57,7 @@ def load(
       UserError: the dataset is unknown, has no 8-bit images with one label each, cannot
         be prepared, or has images of different sizes while `image_size` is None.
     """
-    if data_dir:
+    if data_dir.startswith("~"):  # TFDS also takes gs://bucket
         data_dir = str(user_path(data_dir))
     builder = _find_prepared(name, data_dir)
     if builder is None:

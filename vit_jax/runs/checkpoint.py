@@ -17,7 +17,6 @@ import json
 import os
 import pathlib
 import shutil
-import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -36,9 +35,6 @@ from vit_jax.runs.orbax_manager import (
     restore_arrays,
 )
 from vit_jax.runs.ranking import NEVER_BEST, inspect_state, rank
-
-# A folder of a few dozen files is removed in far less.
-_SECONDS_TO_VANISH = 0.5
 
 
 class Checkpoints:
@@ -94,13 +90,16 @@ class Checkpoints:
 
     def _inspect(self) -> list[list[Any]]:
         """[step, rank, damage in words] of each checkpoint."""
-        found = []
-        for step in self._manager.all_steps():
-            folder = self._directory / str(step)
-            found_rank, damage = inspect_state(folder / "state", self._handler)
-            if not (damage and self._read_only and _is_vanishing(folder)):
-                found.append([step, found_rank, damage])
-        return found
+        while True:
+            folders = {s: self._directory / str(s) for s in self._manager.all_steps()}
+            found = [
+                [step, *inspect_state(folder / "state", self._handler)]
+                for step, folder in folders.items()
+            ]
+            if not self._read_only or all(f.exists() for f in folders.values()):
+                return found
+            # The training that owns the folder has removed one meanwhile.
+            self._manager.reload()
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -121,8 +120,7 @@ class Checkpoints:
     @property
     def best_step(self) -> int | None:
         """The best undamaged checkpoint; None if none has finite metrics."""
-        never = (None, NEVER_BEST)
-        ranked = [step for step in self.steps() if self._ranks.get(step) not in never]
+        ranked = [step for step in self.steps() if self._ranks[step] != NEVER_BEST]
         return max(ranked, key=self._ranks.__getitem__, default=None)
 
     def should_preserve(self, infos: Sequence[Any], *, context: Any) -> list[bool]:
@@ -286,13 +284,3 @@ class Checkpoints:
                 "bytes are free now; make room and rerun the same command (checkpoints "
                 f"kept: {self.steps()})."
             ) from error
-
-
-def _is_vanishing(folder: pathlib.Path) -> bool:
-    """Whether the training that owns a checkpoint removes it at this moment."""
-    end = time.monotonic() + _SECONDS_TO_VANISH
-    while folder.exists():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True

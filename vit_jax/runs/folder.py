@@ -43,7 +43,6 @@ from vit_jax.parallel import processes
 from vit_jax.runs.environment import describe_environment
 from vit_jax.runs.lock import lock
 from vit_jax.runs.records import append_record, read_records, write_records
-from vit_jax.runs.user_code import absolute_code
 
 # Where data and teacher are. What they are is compared all the same: the data by
 # dataset.json, and a teacher by the SHA-256 of its checkpoint, which is a setting.
@@ -137,7 +136,7 @@ class RunFolder:
           config: complete, as the new start resolved it.
           dataset: the content that dataset.json would get.
         """
-        if not (self.has("config") and self.has_checkpoints()):
+        if not self.is_started():
             return []
         saved = read_saved_config(self.read("config"))
         old, new = _to_compare(saved), _to_compare(config)
@@ -156,7 +155,7 @@ class RunFolder:
         Raises:
           UserError: one of them differs from what the run was started with.
         """
-        if not (self.has("config") and self.has_checkpoints()):
+        if not self.is_started():
             return
         old = _to_compare(read_saved_config(self.read("config")))
         new = _to_compare(config)
@@ -167,6 +166,10 @@ class RunFolder:
                     f"which cannot become {show(new[key])} on the way; give another "
                     "--workdir, or the same value."
                 )
+
+    def is_started(self) -> bool:
+        """Whether there is a run, and a state of it to go on from."""
+        return self.has("config") and self.has_checkpoints()
 
     def has_checkpoints(self) -> bool:
         """Whether a state was saved; it may be damaged."""
@@ -179,8 +182,9 @@ class RunFolder:
         `processes.require_same` does."""
         own = {"--resume_with_changes": resume_with_changes, "dataset": dataset}
         settings = flatten(as_json(config.to_dict() | own))
+        elsewhere = {*_WHERE_DATA_LIE, "code"}
         processes.require_same(
-            {key: value for key, value in settings if key not in _WHERE_DATA_LIE}
+            {key: value for key, value in settings if key not in elsewhere}
         )
 
     def start(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
@@ -248,7 +252,8 @@ def _to_compare(config: ConfigDict) -> dict[str, Any]:
     config = config.copy_and_resolve_references()
     for name, value in models.model_settings(config.model).items():
         config[f"model.{name}"] = value
-    config.code = absolute_code(config.code)
+    # The file may lie in another folder, on another machine for example.
+    config.code = pathlib.Path(config.code).name
     if config.data.source == "folder":
         config.data.name = ""  # that of the folder, which may be renamed
     return dict(flatten(as_json(config.to_dict())))

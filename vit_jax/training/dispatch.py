@@ -198,6 +198,7 @@ def explain_out_of_memory(config: ConfigDict) -> Iterator[None]:
             f"The device's memory is exhausted{f' ({asked[0]})' if asked else ''} with "
             f"config.batch_size={config.batch_size}, config.optim.num_microbatches="
             f"{config.optim.num_microbatches} and config.eval_batch_size="
-            f"{config.eval_batch_size}; halve the first (or double the second), or, if "
-            "it happened in an evaluation, the third, and rerun the same command."
+            f"{config.eval_batch_size}; double the second or, if it happened in an "
+            "evaluation, halve the third, and rerun the same command; or halve the "
+            "first, which a run that has saved a state needs another --workdir for."
         ) from error

@@ -185,7 +185,7 @@ def clip_by_global_norm(max_norm: float) -> optax.GradientTransformation:
 
 
 def make_optimizer(
-    config_optim: Any, schedule: optax.Schedule, depth: int = 0
+    config_optim: Any, schedule: optax.Schedule, depth: int
 ) -> optax.GradientTransformation:
     """Gradient clipping by global norm, then the optimizer with its weight decay, then
     the factor of each layer, see `trainable.scale_by_layer`, where the model has

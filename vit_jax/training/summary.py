@@ -87,7 +87,7 @@ def describe_stage(experiment: Experiment) -> str:
         )
         if frozen and experiment.stage == 0 and not config.pretrained.path:
             text += (
-                "; note: the others keep their random values, since "
+                "; note: the others keep their random values meanwhile, since "
                 "config.pretrained.path is empty"
             )
     if count := len(experiment.config.stages):

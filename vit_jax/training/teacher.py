@@ -27,18 +27,10 @@ def load_teacher(config_distill: ConfigDict) -> Run | None:
 
     Raises:
       UserError: the folder is no run, or has no such checkpoint, or its model does not
-        classify; or settings of a teacher are given without one.
+        classify.
     """
     path, step = config_distill.teacher, config_distill.step
     if not path:
-        defaults = default_config().distill
-        for key in ("kind", "alpha", "temperature"):
-            if config_distill[key] != defaults[key]:
-                raise UserError(
-                    f"config.distill.{key} is {config_distill[key]}, which has an "
-                    "effect only with a teacher, but config.distill.teacher is ''; "
-                    "give the folder of the teacher's run."
-                )
         if step is not None or config_distill.sha256:
             raise UserError(
                 "config.distill.step or config.distill.sha256 names a checkpoint, but "
@@ -52,6 +44,18 @@ def load_teacher(config_distill: ConfigDict) -> Run | None:
     except UserError as error:
         raise UserError(f"config.distill.teacher cannot be loaded: {error}") from error
     return dataclasses.replace(run, variables=jax.device_get(run.variables))
+
+
+def require_teacher(config_distill: ConfigDict) -> None:
+    """Raises UserError for settings that have an effect only with a teacher."""
+    defaults = default_config().distill
+    for key in ("kind", "alpha", "temperature"):
+        if not config_distill.teacher and config_distill[key] != defaults[key]:
+            raise UserError(
+                f"config.distill.{key} is {config_distill[key]}, which has an effect "
+                "only with a teacher, but config.distill.teacher is ''; give the "
+                "folder of the teacher's run."
+            )
 
 
 def pin_teacher(config: ConfigDict, teacher: Run | None, train: Dataset) -> ConfigDict:

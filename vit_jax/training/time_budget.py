@@ -45,8 +45,9 @@ def set_num_steps(
 ) -> ConfigDict:
     """The config with the number of steps that its time budget has room for.
 
-    A number that the config gives stays, and so does that of a run that was started
-    with the same budget in this folder. Without a budget the config is returned as is.
+    A number that the config gives stays, and so does that of a run of the same budget
+    that has saved a state in this folder. Without a budget the config is returned as
+    is.
 
     Args:
       resume_with_changes: whether a run with another budget may go on with this one.
@@ -62,7 +63,7 @@ def set_num_steps(
         return config
     config = config.copy_and_resolve_references()
     saved = processes.broadcast_from_primary(
-        lambda: folder.read("config") if folder.has("config") else {}
+        lambda: folder.read("config") if folder.is_started() else {}
     )
     same_budget = saved.get("time_budget") == config.time_budget
     if saved and (same_budget or not resume_with_changes):

@@ -33,7 +33,7 @@ from vit_jax.training.progress import say, waiting
 from vit_jax.training.results import score_best
 from vit_jax.training.start import FirstWeights, with_variables
 from vit_jax.training.summary import describe_stage, summarize
-from vit_jax.training.teacher import load_teacher
+from vit_jax.training.teacher import load_teacher, require_teacher
 from vit_jax.training.train_state import TrainState
 
 
@@ -65,6 +65,7 @@ def train_and_evaluate(
       Interrupted: the process received a signal; the state is saved.
     """
     config = processes.run_on_all(lambda: _read_settings(config))
+    require_teacher(config.distill)
     folder = RunFolder(workdir)
     # Before the folder is made, so that a mistake leaves none behind.
     say(f"loading {data.dataset_name(config.data)} ...")
@@ -98,7 +99,8 @@ def _train_and_evaluate(
 ) -> dict[str, Any]:
     """`train_and_evaluate` in a locked folder; `dataset` describes the splits."""
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
-    if folder.read_results() and not folder.has_checkpoints():
+    # `evaluate` also writes scores of a run that is not finished.
+    if "num_steps" in folder.read_results() and not folder.has_checkpoints():
         raise UserError(
             f"{folder.path} has the results of a training, but its checkpoints are "
             "gone; restore checkpoints/ from a copy, or give another --workdir to "
