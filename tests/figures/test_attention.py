@@ -21,7 +21,11 @@ def test_overlays(tmp_path):
     brightness = IMAGES[1].mean(axis=2).round()
     np.testing.assert_array_equal(grey.get_array(), brightness)
     np.testing.assert_array_equal(above.get_array(), maps["last block"][1])
-    assert above.get_alpha() < 1 and above.get_extent() == list(grey.get_extent())
+    # What the map does not mark stays to be seen.
+    np.testing.assert_allclose(above.get_alpha().max(), 0.75)
+    share = maps["last block"][1] / maps["last block"][1].max()
+    np.testing.assert_allclose(above.get_alpha(), 0.75 * share)
+    assert above.get_extent() == list(grey.get_extent())
     picture, (heat,) = grid[1, 0].images[0], grid[1, 3].images
     np.testing.assert_array_equal(picture.get_array(), IMAGES[1])
     np.testing.assert_array_equal(heat.get_array(), maps["rollout"][1])

@@ -53,7 +53,7 @@ RECIPES = {
         "objective": "masked_autoencoding", "mae.mask_ratio": 0.75,
         "data.select_on": "nothing", "data.validation": 0,
     }),
-    "vit_laptop.py": (1_315_722, {
+    "vit_laptop.py": (1_207_338, {
         "optim.name": "muon", "schedule.name": "linear", "time_budget": "2 CPU hours",
     }),
     "resnet_laptop.py": (RESNET, {"time_budget": "2 CPU hours", "optim.name": "sgd"}),

@@ -3,7 +3,7 @@
 Heat maps are on the grid of patches, [rows, columns]. Each is drawn beside its image,
 from 0 to its own maximum, in the colours of the colour bar. An overlay shows which
 things in the image a map marks: it is interpolated between the centres of the patches
-and lies half transparent over the image in grey.
+and covers the image, which is grey, the more the higher it is.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -50,12 +50,13 @@ def draw_overlay(
     brightness = image.mean(axis=2, keepdims=True).round().astype(np.uint8)
     style.show_image(axes, brightness, title)
     height, width = image.shape[:2]
+    highest = max(heat_map.max(), 1e-12)
     axes.imshow(
         heat_map,
         cmap=style.HEAT,
-        alpha=0.55,
+        alpha=0.75 * heat_map / highest,
         vmin=0,
-        vmax=max(heat_map.max(), 1e-12),
+        vmax=highest,
         interpolation="bilinear",
         extent=(-0.5, width - 0.5, height - 0.5, -0.5),
     )
