@@ -12,7 +12,7 @@ from vit_jax.data import Dataset
 @pytest.mark.parametrize(
     "mistakes, val, words, num_panels",
     [
-        (30, make_scored([0]), "no temperature", 3),
+        (30, make_scored([0]), "without a temperature", 3),
         (30, make_scored(range(40), num_examples=120), "✓ lower NLL", 6),
         (0, make_scored(range(40), num_examples=120), "✗ higher NLL", 6),
     ],
