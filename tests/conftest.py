@@ -1,4 +1,4 @@
-"""What every test needs: 8 virtual devices, strict shapes, a compilation cache.
+"""What every test needs: 8 virtual devices, strict shapes, and quick compilations.
 
 Tests that are marked `slow` run only with `--full`, or when they are named one by one.
 The folders of the tests mirror those of the code: `vit_jax/ROOM/MODULE.py` is tested in
@@ -19,6 +19,10 @@ import pytest
 
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+# Most of the time is compilation. At this level of LLVM it takes two thirds as long.
+_LEVEL = "--xla_backend_optimization_level=1"
+os.environ["XLA_FLAGS"] = f"{_LEVEL} {os.environ.get('XLA_FLAGS', '')}".strip()
 
 # One cache serves all workers and the processes that tests start.
 _CACHE = os.environ.setdefault(

@@ -14,7 +14,6 @@ import sys
 import tempfile
 from typing import Any
 
-import jax
 import numpy as np
 
 from experiments.benchmarking import timing
@@ -45,7 +44,7 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
     plain()
     runs = {"augmented": augmented, "jax": plain}
     model, dtype = plain.experiment.model, plain.experiment.config.model.dtype
-    shapes = jax.eval_shape(plain.experiment.init_state)
+    shapes = plain.experiment.state_shapes
     num_params = models.count_params(shapes.params)
     macs = models.count_macs(model, dataset.images.shape[1:])
     # The backward pass needs as many products for the inputs and for the weights.

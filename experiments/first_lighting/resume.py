@@ -94,7 +94,7 @@ def final_state(jobs: Jobs, job: Job) -> Any:
     config = make_config(jobs.folder(job).read("config"))
     experiment = make_experiment(config, data.load(config.data))
     with Checkpoints(jobs.folder(job).checkpoints, read_only=True) as checkpoints:
-        return checkpoints.restore("latest", jax.eval_shape(experiment.init_state))[0]
+        return checkpoints.restore("latest", experiment.state_shapes)[0]
 
 
 def compare(jobs: Jobs, whole: Job, pieces: Job) -> dict[str, Any]:

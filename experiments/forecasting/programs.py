@@ -135,7 +135,7 @@ def compile_training(experiment: Experiment) -> Program:
     with computing_for(experiment.mesh.devices.item()):
         most = dispatch.most_steps(experiment.config, experiment.plan, pipeline)
     size = dispatch.program_size(experiment.plan, most)
-    state = _describe(experiment, jax.eval_shape(experiment.init_state))
+    state = _describe(experiment, experiment.state_shapes)
     root_key = _describe(experiment, experiment.root_key)
     return _timed(
         experiment,
@@ -148,7 +148,7 @@ def _compile_evaluation(experiment: Experiment, batch_size: int) -> Program:
     shape = (batch_size, *experiment.splits["train"].images.shape[1:])
     sharding = meshes.split_batch(experiment.mesh)
     images = jax.ShapeDtypeStruct(shape, jnp.uint8, sharding=sharding)
-    state = _describe(experiment, jax.eval_shape(experiment.init_state))
+    state = _describe(experiment, experiment.state_shapes)
     return _timed(
         experiment,
         lambda: experiment.eval_step.lower(state.variables, images).compile(),

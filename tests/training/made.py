@@ -61,7 +61,7 @@ def newest(workdir, *stage):
     config = make_config(RunFolder(workdir).read("config"))
     experiment = make_experiment(config, data.load(config.data), *stage)
     with Checkpoints(RunFolder(workdir).checkpoints, read_only=True) as checkpoints:
-        return checkpoints.restore("latest", jax.eval_shape(experiment.init_state))[0]
+        return checkpoints.restore("latest", experiment.state_shapes)[0]
 
 
 def differing(a, b):

@@ -119,7 +119,7 @@ def test_seeds_share_a_program(tiny_config):
             experiment.splits["train"], experiment.config, experiment.mesh
         )
         lowered = jax.jit(experiment.train_step).lower(
-            jax.eval_shape(experiment.init_state),
+            experiment.state_shapes,
             {
                 name: jax.ShapeDtypeStruct(shape.shape[1:], shape.dtype)
                 for name, shape in pipeline.shapes(1).items()

@@ -213,7 +213,7 @@ def test_parameters_at_full_size(name, splits):
     if config.time_budget:
         config.num_steps = 1000
     assert len(splits["train"]) == TRAIN
-    params = jax.eval_shape(make_experiment(config, splits).init_state).params
+    params = make_experiment(config, splits).state_shapes.params
     assert models.count_params(params) == RECIPES[name][0]
 
 

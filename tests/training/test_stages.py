@@ -184,7 +184,7 @@ def test_frozen_parts_cost_no_backward_pass(tiny_config, splits):
     """XLA counts the floating-point operations of the compiled gradients."""
     config = tiny_config(model__depth=4, model__width=32)
     built = make_experiment(config, splits)
-    state = jax.eval_shape(built.init_state)
+    state = built.state_shapes
     images = jax.ShapeDtypeStruct((16, 8, 8, 1), np.float32)
     targets = jax.ShapeDtypeStruct((16, 10), np.float32)
 
@@ -220,6 +220,6 @@ def test_frozen_parts_cost_no_backward_pass(tiny_config, splits):
 def test_the_state_of_the_optimizer_covers_what_is_trained(tiny_config, splits):
     config, counts = tiny_config(stages=HEAD_THEN_ALL), []
     for stage in range(2):
-        state = jax.eval_shape(make_experiment(config, splits, stage).init_state)
+        state = make_experiment(config, splits, stage).state_shapes
         counts.append(sum(x.size for x in jax.tree.leaves(state.opt_state)))
     assert counts[0] < 2 * 170 + 10 < counts[1]

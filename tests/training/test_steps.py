@@ -116,7 +116,7 @@ def test_only_one_microbatch_is_in_memory_at_a_time(tiny_config, splits):
         config = tiny_config(batch_size=512, optim__num_microbatches=num_microbatches)
         built = experiment.make_experiment(config, splits)
         batch = batch_of(built)
-        state, key = jax.eval_shape(built.init_state), built.root_key
+        state, key = built.state_shapes, built.root_key
         lowered = backend.jit(built.train_step).lower(state, batch, key, jnp.float32(1))
         return lowered.compile().memory_analysis().temp_size_in_bytes
 

@@ -47,6 +47,7 @@ class Experiment:
       trained: names of the parameters that this stage trains; None: all.
       num_microbatches: number of parts in which a batch is computed.
       root_key: the run's only random key.
+      state_shapes: shapes, dtypes and shardings of the state's arrays.
       init_state: () -> the state before the first step, on the mesh.
       teacher_run, teacher: the run from whose model this one learns, and its variables
         on the mesh; or None.
@@ -70,6 +71,7 @@ class Experiment:
     trained: frozenset[str] | None
     num_microbatches: int
     root_key: Array
+    state_shapes: TrainState
     init_state: Callable[[], TrainState]
     teacher_run: Run | None
     teacher: Any
@@ -169,7 +171,9 @@ def make_experiment(
         ema_decay=config.optim.ema_decay,
         unroll=backend.unrolls_loops(),
     )
-    init_on_mesh = _place_state(init_state, root_key, mesh, split=config.shard_params)
+    shapes = _on_mesh(
+        jax.eval_shape(init_state, root_key), mesh, split=config.shard_params
+    )
     how_scored = masked if config.objective == "masked_autoencoding" else scoring
     experiment = Experiment(
         config=run_config,
@@ -182,7 +186,8 @@ def make_experiment(
         trained=trained,
         num_microbatches=num_microbatches,
         root_key=root_key,
-        init_state=init_on_mesh,
+        state_shapes=shapes,
+        init_state=_place_state(init_state, root_key, shapes),
         teacher_run=teacher,
         teacher=None,
         train_step=train_step,
@@ -208,20 +213,28 @@ def _make_augment(config: ConfigDict, train: data.Dataset, plan: Plan) -> Callab
     )
 
 
-def _place_state(
-    init_state: Callable, root_key: Array, mesh: Mesh, *, split: bool
-) -> Callable[[], TrainState]:
-    """`init_state` of `root_key`, which creates its arrays on the mesh.
-
-    Args:
-      split: divides large arrays over the devices, see `meshes.split_state`.
-    """
-    shardings = meshes.replicated(mesh)
+def _on_mesh(shapes: TrainState, mesh: Mesh, *, split: bool) -> TrainState:
+    """The shapes with shardings; `split` as `config.shard_params`."""
     if split:
-        shardings = meshes.split_state(mesh, jax.eval_shape(init_state, root_key))
+        shardings = meshes.split_state(mesh, shapes)
+    else:
+        shardings = jax.tree.map(lambda _: meshes.replicated(mesh), shapes)
+    return jax.tree.map(
+        lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
+        shapes,
+        shardings,
+    )
+
+
+def _place_state(
+    init_state: Callable, root_key: Array, shapes: TrainState
+) -> Callable[[], TrainState]:
+    """`init_state` of `root_key`, whose arrays are created where `shapes` says."""
+    shardings = jax.tree.map(lambda x: x.sharding, shapes)
     # The key is an argument: one compilation serves all seeds.
-    compiled = jax.jit(init_state, out_shardings=shardings)
-    return functools.partial(backend.drawing_by_kernel()(compiled), root_key)
+    return functools.partial(
+        backend.jit_initialisation(init_state, out_shardings=shardings), root_key
+    )
 
 
 def compile_evaluation(experiment: Experiment, variables: Any) -> Experiment:

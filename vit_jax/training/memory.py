@@ -3,8 +3,6 @@
 import math
 from typing import Any
 
-import jax
-
 from vit_jax import augment, models
 from vit_jax.models import memory
 from vit_jax.parallel import mesh as meshes
@@ -35,7 +33,7 @@ def require_memory_to_train(experiment: Any) -> None:
     batch_size = config.batch_size // mesh.size
     in_layers = sum(memory.activation_bytes(model, variables, input_shape))
     on_device = config.data.placement == "device"
-    state = memory.num_bytes(jax.eval_shape(experiment.init_state)) // parts
+    state = memory.num_bytes(experiment.state_shapes) // parts
     in_step = batch_size // experiment.num_microbatches
     kept = {
         "the training images": images.nbytes * on_device,

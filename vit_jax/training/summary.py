@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 from ml_collections import ConfigDict
 
 from vit_jax import augment, models
@@ -79,7 +78,7 @@ def describe_stage(experiment: Experiment) -> str:
             "training images, so that each is seen more than once in a step"
         )
     if experiment.trained is not None or experiment.config.stages:
-        params = jax.eval_shape(experiment.init_state).params
+        params = experiment.state_shapes.params
         part, frozen = trainable.split(params, experiment.trained)
         text += (
             f"; {config.optim.trainable} trained "

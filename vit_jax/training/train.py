@@ -212,7 +212,7 @@ def _restore_or_init(
             )
         for start in history.stage_starts[1:]:
             experiment = next_stage(experiment, start)
-        state, _ = checkpoints.restore("latest", experiment.init_state())
+        state, _ = checkpoints.restore("latest", experiment.state_shapes)
         say(f"resuming from step {int(state.step)}")
         return experiment, state, history
     state = experiment.init_state()
