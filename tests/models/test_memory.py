@@ -1,6 +1,5 @@
 """Memory from shapes alone, and what is said where it does not fit."""
 
-import jax
 import pytest
 
 from vit_jax import models
@@ -16,8 +15,7 @@ def test_layers_outputs_grow_with_the_depth():
     sizes = []
     for depth in (1, 2, 3):
         model = models.ViT(depth=depth, **small)
-        variables = models.init_variables(model, jax.random.key(0), SHAPE)
-        sizes.append(sum(memory.activation_bytes(model, variables, SHAPE)))
+        sizes.append(sum(memory.activation_bytes(model, SHAPE)))
     assert sizes[0] > 0 and sizes[2] - sizes[1] == sizes[1] - sizes[0] > 0
 
 
@@ -35,12 +33,11 @@ def test_the_largest_need_is_named():
 )
 def test_an_evaluation_counts_its_images_and_the_largest_output(batch_size, words):
     model = models.ResNet(num_classes=2, width=8, stage_sizes=())
-    shapes = models.variable_shapes(model, SHAPE)
     options = {"batch_size": batch_size, "kept": {"parameters": 100}}
     # An image has 192 bytes, and four times as many as float32; 8 channels of the stem
     # are the largest output.
     needed = 100 + batch_size * (192 + 4 * 192 + 4 * 8 * 64)
-    arguments = (model, shapes, SHAPE, SHAPE)
+    arguments = (model, SHAPE, SHAPE)
     memory.require_memory_to_score(*arguments, free=needed, **options)
     with pytest.raises(UserError, match=f"are for the largest output for {words}"):
         memory.require_memory_to_score(*arguments, free=needed - 1, **options)

@@ -49,7 +49,6 @@ class Scorer:
         batch_size = min(self._batch_size, len(dataset))
         memory.require_memory_to_score(
             self._run.model,
-            self._run.variables,
             dataset.images.shape[1:],
             self._run.input_shape,
             batch_size=batch_size,

@@ -1,14 +1,13 @@
 """How much memory a model takes, from the shapes alone: nothing is computed."""
 
-import functools
 import math
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import linen as nn
 
 from vit_jax.errors import UserError
+from vit_jax.models.variables import output_shapes
 
 
 def num_bytes(tree: Any) -> int:
@@ -16,22 +15,13 @@ def num_bytes(tree: Any) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def activation_bytes(
-    model: nn.Module, variables: Any, input_shape: tuple[int, int, int]
-) -> list[int]:
+def activation_bytes(model: nn.Module, input_shape: tuple[int, int, int]) -> list[int]:
     """Sizes of the outputs of all layers for one image [height, width, channels].
 
     Without a gradient no layer's output is kept longer than the next one needs it.
     """
-    apply = functools.partial(
-        model.apply,
-        train=False,
-        mutable=["intermediates"],
-        capture_intermediates=True,
-    )
-    image = jax.ShapeDtypeStruct((1, *input_shape), jnp.float32)
-    outputs = jax.eval_shape(apply, variables, image)[1]
-    return [num_bytes(output) for output in jax.tree.leaves(outputs)]
+    outputs = jax.tree.leaves(output_shapes(model, input_shape))
+    return [num_bytes(output) for output in outputs]
 
 
 def require_memory(needs: dict[str, int], free: int | None) -> None:
@@ -56,7 +46,6 @@ def require_memory(needs: dict[str, int], free: int | None) -> None:
 
 def require_memory_to_score(
     model: nn.Module,
-    variables: Any,
     image_shape: tuple[int, ...],
     input_shape: tuple[int, int, int],
     *,
@@ -70,7 +59,6 @@ def require_memory_to_score(
     layers' outputs the largest one counts.
 
     Args:
-      variables: arrays, or their shapes.
       image_shape: of an image as it is stored.
       input_shape: of an image as the model sees it.
       batch_size: images on the device.
@@ -82,7 +70,7 @@ def require_memory_to_score(
     """
     what = "images to score (config.eval_batch_size)" if batch_size > 1 else "one image"
     read, seen = math.prod(image_shape), math.prod(input_shape)
-    largest = max(activation_bytes(model, variables, input_shape))
+    largest = max(activation_bytes(model, input_shape))
     needs = {
         what: batch_size * (read + 4 * seen),
         f"the largest output for {what}": batch_size * largest,

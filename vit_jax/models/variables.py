@@ -17,13 +17,26 @@ def init_variables(
     return model.init(key, jnp.zeros((1, *image_shape)))
 
 
-@functools.cache
 def variable_shapes(
     model: nn.Module, image_shape: tuple[int, int, int]
 ) -> dict[str, Any]:
     """Shapes and dtypes of the result of `init_variables`; nothing is computed."""
+    return dict(_trace(model, image_shape)[0])
+
+
+def output_shapes(model: nn.Module, image_shape: tuple[int, int, int]) -> Any:
+    """Shapes and dtypes of what each layer gives for one image; nothing is computed."""
+    return _trace(model, image_shape)[1]
+
+
+@functools.cache
+def _trace(model: nn.Module, image_shape: tuple[int, int, int]) -> tuple[Any, Any]:
+    """(variables, layers' outputs): the model is traced once for both."""
     image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
-    return jax.eval_shape(model.init, jax.random.key(0), image)
+    init = functools.partial(model.init, mutable=True, capture_intermediates=True)
+    shapes = jax.eval_shape(init, jax.random.key(0), image)
+    outputs = shapes.pop("intermediates")
+    return shapes, outputs
 
 
 def count_params(params: Any) -> int:

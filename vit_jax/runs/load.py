@@ -85,7 +85,6 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     # A model that cannot score a single image is not loaded.
     memory.require_memory_to_score(
         model,
-        variables,
         image_shape,
         input_shape,
         batch_size=1,

@@ -31,7 +31,7 @@ def require_memory_to_train(experiment: Any) -> None:
     variables = models.variable_shapes(model, input_shape)
     read, seen = math.prod(image_shape), math.prod(input_shape)
     batch_size = config.batch_size // mesh.size
-    in_layers = sum(memory.activation_bytes(model, variables, input_shape))
+    in_layers = sum(memory.activation_bytes(model, input_shape))
     on_device = config.data.placement == "device"
     state = memory.num_bytes(experiment.state_shapes) // parts
     in_step = batch_size // experiment.num_microbatches
@@ -41,9 +41,7 @@ def require_memory_to_train(experiment: Any) -> None:
     }
     of_teacher = {}
     if teacher is not None:
-        outputs = memory.activation_bytes(
-            teacher.model, teacher.variables, teacher.input_shape
-        )
+        outputs = memory.activation_bytes(teacher.model, teacher.input_shape)
         of_teacher = {
             "the teacher (config.distill.teacher)": memory.num_bytes(teacher.variables),
             "the teacher's largest output for a batch (config.distill.teacher, "
@@ -64,7 +62,6 @@ def require_memory_to_train(experiment: Any) -> None:
     # An evaluation comes between two steps, when nothing is left of them.
     memory.require_memory_to_score(
         model,
-        variables,
         image_shape,
         input_shape,
         batch_size=experiment.eval_batch_size // mesh.size,
