@@ -171,7 +171,7 @@ def make_experiment(
         ema_decay=config.optim.ema_decay,
         unroll=backend.unrolls_loops(),
     )
-    shapes = _on_mesh(
+    state_shapes = _on_mesh(
         jax.eval_shape(init_state, root_key), mesh, split=config.shard_params
     )
     how_scored = masked if config.objective == "masked_autoencoding" else scoring
@@ -186,8 +186,8 @@ def make_experiment(
         trained=trained,
         num_microbatches=num_microbatches,
         root_key=root_key,
-        state_shapes=shapes,
-        init_state=_place_state(init_state, root_key, shapes),
+        state_shapes=state_shapes,
+        init_state=_place_state(init_state, root_key, state_shapes),
         teacher_run=teacher,
         teacher=None,
         train_step=train_step,
