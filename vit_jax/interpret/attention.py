@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 from jaxtyping import Array, Float, UInt8
+from scipy.spatial.distance import cdist
 
 from vit_jax.errors import UserError
 from vit_jax.models import ViT
@@ -176,7 +177,5 @@ def patch_distances(
 
     Its mean is the mean distance of a head that attends to all patches equally.
     """
-    rows, columns = np.indices(grid).reshape(2, -1) * patch_size
-    return np.hypot(
-        rows[:, None] - rows[None], columns[:, None] - columns[None]
-    ).astype(np.float32)
+    places = np.indices(grid).reshape(2, -1).T * patch_size
+    return cdist(places, places).astype(np.float32)

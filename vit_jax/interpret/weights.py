@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import cosine_similarity
 
 from vit_jax.models import ViT
 from vit_jax.runs.run import Run
@@ -41,6 +42,4 @@ def position_similarity(
         return None
     grid = [side // run.model.patch_size for side in run.input_shape[:2]]
     positions = np.asarray(params["positions"][0, -grid[0] * grid[1] :])
-    lengths = np.linalg.norm(positions, axis=1, keepdims=True)
-    positions = positions / np.maximum(lengths, 1e-12)
-    return (positions @ positions.T).reshape(*grid, *grid)
+    return cosine_similarity(positions).reshape(*grid, *grid)

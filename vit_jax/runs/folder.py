@@ -135,11 +135,21 @@ class RunFolder:
         Args:
           config: complete, as the new start resolved it.
           dataset: the content that dataset.json would get.
+
+        Raises:
+          UserError: a setting by which steps are counted and judged would change.
         """
         if not self.is_started():
             return []
         saved = read_saved_config(self.read("config"))
         old, new = _to_compare(saved), _to_compare(config)
+        for key in sorted(_FIXED_SETTINGS):
+            if old[key] != new[key]:
+                raise UserError(
+                    f"{self.path} holds a run with config.{key}={show(old[key])}, "
+                    f"which cannot become {show(new[key])} on the way; give another "
+                    "--workdir, or the same value."
+                )
         if self.has("dataset"):
             old |= flatten({"dataset": self.read("dataset")})
             new |= flatten({"dataset": as_json(dataset)})
@@ -148,24 +158,6 @@ class RunFolder:
             for key in sorted(old.keys() | new.keys())
             if old.get(key) != new.get(key) and key not in FREE_SETTINGS
         ]
-
-    def require_same_counts(self, config: ConfigDict) -> None:
-        """Refuses to go on with settings by which steps are counted and judged.
-
-        Raises:
-          UserError: one of them differs from what the run was started with.
-        """
-        if not self.is_started():
-            return
-        old = _to_compare(read_saved_config(self.read("config")))
-        new = _to_compare(config)
-        for key in sorted(_FIXED_SETTINGS):
-            if old[key] != new[key]:
-                raise UserError(
-                    f"{self.path} holds a run with config.{key}={show(old[key])}, "
-                    f"which cannot become {show(new[key])} on the way; give another "
-                    "--workdir, or the same value."
-                )
 
     def is_started(self) -> bool:
         """Whether there is a run, and a state of it to go on from."""

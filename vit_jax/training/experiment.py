@@ -187,7 +187,14 @@ def make_experiment(
         num_microbatches=num_microbatches,
         root_key=root_key,
         state_shapes=state_shapes,
-        init_state=_place_state(init_state, root_key, state_shapes),
+        # The key is an argument: one compilation serves all seeds.
+        init_state=functools.partial(
+            backend.jit_initialisation(
+                init_state,
+                out_shardings=jax.tree.map(lambda x: x.sharding, state_shapes),
+            ),
+            root_key,
+        ),
         teacher_run=teacher,
         teacher=None,
         train_step=train_step,
@@ -223,17 +230,6 @@ def _on_mesh(shapes: TrainState, mesh: Mesh, *, split: bool) -> TrainState:
         lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
         shapes,
         shardings,
-    )
-
-
-def _place_state(
-    init_state: Callable, root_key: Array, shapes: TrainState
-) -> Callable[[], TrainState]:
-    """`init_state` of `root_key`, whose arrays are created where `shapes` says."""
-    shardings = jax.tree.map(lambda x: x.sharding, shapes)
-    # The key is an argument: one compilation serves all seeds.
-    return functools.partial(
-        backend.jit_initialisation(init_state, out_shardings=shardings), root_key
     )
 
 

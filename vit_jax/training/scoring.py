@@ -78,10 +78,7 @@ def score_split(
     for indices, mask in batches.eval_batches(len(images), batch_size):
         batch = meshes.put(images[indices], meshes.split_batch(mesh))
         logits.append((eval_step(variables, batch), mask))
-    scores = np.concatenate([jax.device_get(x)[mask] for x, mask in logits])
-    if len(scores) != len(images):
-        raise AssertionError(f"scored {len(scores)} of {len(images)} images")
-    return scores
+    return np.concatenate([jax.device_get(x)[mask] for x, mask in logits])
 
 
 def describe_dataset(splits: dict[str, data.Dataset]) -> dict[str, Any]:

@@ -106,7 +106,6 @@ def _train_and_evaluate(
             "gone; restore checkpoints/ from a copy, or give another --workdir to "
             "train again."
         )
-    folder.require_same_counts(experiment.config)
     if changes := "; ".join(folder.changes(experiment.config, dataset)):
         if not resume_with_changes:
             raise UserError(
