@@ -20,7 +20,8 @@ import pytest
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Most of the time is compilation. At this level of LLVM it takes two thirds as long.
+# Most of the time is compilation. At this level of LLVM it takes two thirds as long. A
+# level in the caller's XLA_FLAGS takes its place: XLA goes by the last one.
 _LEVEL = "--xla_backend_optimization_level=1"
 os.environ["XLA_FLAGS"] = f"{_LEVEL} {os.environ.get('XLA_FLAGS', '')}".strip()
 

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -61,6 +62,19 @@ def test_a_signal_ends_the_command_and_not_one_run(cifar10_dir, cifar100_dir, tm
     assert process.wait(60) == 75
     assert not list(out.glob("runs/*-s0"))
     assert "0 of 4 runs" in (out / "table.md").read_text()
+
+
+def test_an_arm_is_tested_against_scratch_image_by_image(tiny_run, tmp_path):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, out=str(tmp_path))
+    parser.add_argument("--data100")
+    jobs = Jobs(tmp_path, parallel=1)
+    _, arms = make_jobs(jobs, parser.parse_args(["--seeds=1"]), {})
+    for job, (arm, _) in arms.items():
+        if arm in ("scratch", "masked"):
+            shutil.copytree(tiny_run[0], jobs.folder(job).path)
+    expected = {"seed": 0, "only_a": 0, "only_b": 0, "p_value": 1.0}
+    assert compare_with_scratch(jobs, arms) == {"masked": [expected]}
 
 
 def test_runs_whose_checkpoints_stayed_behind_are_not_compared(tmp_path):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import vit_jax
+from vit_jax import models
 from vit_jax.models import backend
 from vit_jax.models.cpu.convolution import on_cpu
 from vit_jax.models.cpu.products import flat_dot_general
@@ -119,6 +120,32 @@ def test_options_for_convolutions_are_this_machines(monkeypatch):
     with backend.computing_for("gpu"):
         # An option of the CPU's compiler would be refused.
         assert backend.jit(lambda x: 2 * x)(1) == 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.ViT(patch_size=8, width=16, depth=1, num_heads=2, num_classes=4),
+        models.ResNet(num_classes=4, width=4, stage_sizes=(1,)),
+    ],
+    ids=["vit", "resnet"],
+)
+def test_an_initialisation_has_the_bits_of_every_level_of_the_compiler(model):
+    def init(key):
+        return model.init(key, jnp.zeros((1, 32, 32, 3)))
+
+    options = {"xla_backend_optimization_level": 3}
+    key = jax.random.key(0)
+    expected = jax.jit(init, compiler_options=options)(key)
+    found = backend.jit_initialisation(init)(key)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def test_an_initialisation_elsewhere_has_no_options_of_a_cpu():
+    with backend.computing_for("gpu"):
+        draw = backend.jit_initialisation(lambda key: jax.random.normal(key, (4,)))
+    # JAX refuses options in a function that is part of another one.
+    assert jax.eval_shape(draw, jax.random.key(0)).shape == (4,)
 
 
 @pytest.mark.parametrize("other", ["cpu", "gpu"])

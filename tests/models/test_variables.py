@@ -1,5 +1,7 @@
 """Initial values of models, and their shapes without a computation."""
 
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -9,8 +11,12 @@ from vit_jax import models
 
 
 def test_shapes_are_those_of_the_initial_values():
+    vit = functools.partial(make, "vit", width=16, num_heads=2, depth=1)
     for model in (
-        make("vit", width=16, num_heads=2, depth=1, pooling="cls"),
+        vit(pooling="cls"),
+        vit(distillation_token=True, dropout=0.1),
+        vit(attention_implementation="xla"),
+        vit(local_attention=True),
         models.ResNet(num_classes=2, width=2, stage_sizes=(1,)),
     ):
         shapes = models.variable_shapes(model, CIFAR)

@@ -66,7 +66,12 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path, optimize
     # A checkpoint of a split state is read as a whole one.
     assert load_run(tmp_path / "split").step == split["best_step"]
 
-    state = make_experiment(config, data.load(config.data)).init_state()
+    experiment = make_experiment(config, data.load(config.data))
+    state = experiment.init_state()
+    stated = jax.tree.map(lambda x: (x.shape, x.dtype, x.sharding), state)
+    assert stated == jax.tree.map(
+        lambda x: (x.shape, x.dtype, x.sharding), experiment.state_shapes
+    )
     kernel = state.params["block0"]["mlp"]["hidden"]["kernel"]
     assert kernel.addressable_shards[0].data.size == kernel.size // 8
 

@@ -312,23 +312,22 @@ def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
 
     A program of one step has no loop, so XLA may round it otherwise than several steps.
     """
-    config = tiny_config(num_steps=6, eval_every="3 steps", **VIT_NOISE)
-    train_and_evaluate(config, tmp_path / "single")
-    config.steps_per_dispatch = 3
-    train_and_evaluate(config, tmp_path / "one")
-    config.data.placement, config.steps_per_dispatch = "host", 2
-    train_and_evaluate(config, tmp_path / "other")
-    single, one, other = (
-        newest(tmp_path / name) for name in ("single", "one", "other")
-    )
-    assert not differing(one, other)
-    for params, alone in (
-        (one.params, single.params),
-        (one.ema["params"], single.ema["params"]),
+    config, states = tiny_config(num_steps=6, eval_every="3 steps", **VIT_NOISE), {}
+    for name, size, placement in (
+        ("single", 1, "device"),
+        ("fed singly", 1, "host"),
+        ("three", 3, "device"),
+        ("fed pairs", 2, "host"),
     ):
-        jax.tree.map(
-            functools.partial(np.testing.assert_allclose, atol=1e-6), params, alone
-        )
+        config.steps_per_dispatch, config.data.placement = size, placement
+        train_and_evaluate(config, tmp_path / name)
+        states[name] = newest(tmp_path / name)
+    assert not differing(states["single"], states["fed singly"])
+    assert not differing(states["three"], states["fed pairs"])
+    # Rounding was seen to move a parameter by 9e-8 in these steps.
+    close = functools.partial(np.testing.assert_allclose, atol=1e-6)
+    jax.tree.map(close, states["three"].params, states["single"].params)
+    jax.tree.map(close, states["three"].ema, states["single"].ema)
 
     def sum_of_losses(name):
         losses, before = train_losses(tmp_path / name), 0
@@ -338,5 +337,5 @@ def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
         assert before == 6
         return total
 
-    for name in ("one", "other"):
+    for name in states:
         assert sum_of_losses(name) == pytest.approx(sum_of_losses("single"), rel=1e-6)

@@ -201,7 +201,7 @@ def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
         difference, low, high = paired.bootstrap_difference(
             other.correct, first.correct
         )
-        only_run, only_against, p_value = paired.mcnemar(other.correct, first.correct)
+        mcnemar = paired.mcnemar(other.correct, first.correct)
         rows.append(
             {
                 "run": other.name,
@@ -209,9 +209,9 @@ def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
                 "difference": difference,
                 "low": low,
                 "high": high,
-                "only_run": only_run,
-                "only_against": only_against,
-                "p_value": p_value,
+                "only_run": mcnemar.only_a,
+                "only_against": mcnemar.only_b,
+                "p_value": mcnemar.p_value,
             }
         )
     return rows

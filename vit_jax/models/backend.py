@@ -208,9 +208,9 @@ def unrolls_loops() -> bool:
 def drawing_by_kernel() -> Iterator[None]:
     """A context in which random bits on a GPU are drawn by a kernel made for it.
 
-    It is for `jit_initialisation`. Written out for each array, threefry is nearly all
-    of that program: it takes ten times as long to compile (docs/forecast.md). The bits
-    are the same. Other platforms have no such kernel.
+    It is for the initialisation. Written out for each of many arrays, threefry is
+    nearly all of that program, which takes ten times as long to compile
+    (docs/forecast.md). The bits are the same. Other platforms have no such kernel.
     """
     name = "jax_threefry_gpu_kernel_lowering"
     before = getattr(jax.config, name)
@@ -228,10 +228,10 @@ def jit(function: Callable, **options: Any) -> Any:
 
 
 def jit_initialisation(function: Callable, **options: Any) -> Callable:
-    """`jax.jit` for a function that draws the arrays of a model once.
+    """`jax.jit` for a function that draws a model's initial arrays and is called once.
 
-    On a CPU, where most of its time is compilation, LLVM optimizes less: that of
-    ResNet-18 takes a quarter of the time, and the bits are the same.
+    On a CPU most of its time is compilation, so LLVM optimizes less: the initialisation
+    of ResNet-18 then takes a quarter of the time, and its bits are the same.
     """
     own = {"xla_backend_optimization_level": 1} if platform() == "cpu" else {}
     return drawing_by_kernel()(jax.jit(function, compiler_options=own, **options))

@@ -31,7 +31,10 @@ def output_shapes(model: nn.Module, image_shape: tuple[int, int, int]) -> Any:
 
 @functools.cache
 def _trace(model: nn.Module, image_shape: tuple[int, int, int]) -> tuple[Any, Any]:
-    """(variables, layers' outputs): the model is traced once for both."""
+    """(variables, layers' outputs): the model is traced once for both.
+
+    Which variables there are must not depend on whether layers' outputs are kept.
+    """
     image = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
     init = functools.partial(model.init, mutable=True, capture_intermediates=True)
     shapes = jax.eval_shape(init, jax.random.key(0), image)

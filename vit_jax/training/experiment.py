@@ -171,9 +171,10 @@ def make_experiment(
         ema_decay=config.optim.ema_decay,
         unroll=backend.unrolls_loops(),
     )
-    state_shapes = _on_mesh(
-        jax.eval_shape(init_state, root_key), mesh, split=config.shard_params
-    )
+    # JAX keeps what it traced by this context, so `init_state` need not trace again.
+    with backend.drawing_by_kernel():
+        state_shapes = jax.eval_shape(init_state, root_key)
+    state_shapes = _on_mesh(state_shapes, mesh, split=config.shard_params)
     how_scored = masked if config.objective == "masked_autoencoding" else scoring
     experiment = Experiment(
         config=run_config,
@@ -221,7 +222,11 @@ def _make_augment(config: ConfigDict, train: data.Dataset, plan: Plan) -> Callab
 
 
 def _on_mesh(shapes: TrainState, mesh: Mesh, *, split: bool) -> TrainState:
-    """The shapes with shardings; `split` as `config.shard_params`."""
+    """The shapes with shardings.
+
+    Args:
+      split: divides large arrays over the devices, see `meshes.split_state`.
+    """
     if split:
         shardings = meshes.split_state(mesh, shapes)
     else:
