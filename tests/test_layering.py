@@ -172,6 +172,13 @@ def test_light_imports_stay_light(module):
     assert run_python(code) == []
 
 
+def test_a_training_imports_scores_of_classes_at_its_end():
+    """scikit-learn brings pandas; with scipy.stats it doubles the time of imports."""
+    code = "import sys, vit_jax.training.train\n"
+    code += "print(*(n for n in ('sklearn', 'scipy.stats') if n in sys.modules))"
+    assert run_python(code) == []
+
+
 @pytest.mark.slow
 def test_everything_imports_without_tensorflow():
     code = (

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import scipy.stats
-import sklearn.metrics
 from jaxtyping import Float, Int, Int64, Shaped
 from scipy.special import log_softmax, softmax
 
@@ -33,6 +31,8 @@ def accuracy_interval(accuracy: float, num_examples: int) -> tuple[float, float]
 
     It is of one trained model, and does not hold the variation between trainings.
     """
+    import scipy.stats  # See `per_class`.
+
     right = scipy.stats.binomtest(round(accuracy * num_examples), num_examples)
     interval = right.proportion_ci(0.95, method="wilson")
     return float(interval.low), float(interval.high)
@@ -133,6 +133,10 @@ def per_class(
     logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> PerClass:
     """Precision, recall, F1 score and number of examples of each class."""
+    # This and scipy.stats take as long to import as JAX, and what only asks for the
+    # accuracy needs neither.
+    import sklearn.metrics
+
     num_classes = logits.shape[1]
     support = np.bincount(labels, minlength=num_classes)
     present = np.flatnonzero(support)

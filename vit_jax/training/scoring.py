@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import data
 from vit_jax.data import batches
-from vit_jax.metrics import calibration, classification, confusions, roc
+from vit_jax.metrics import calibration, classification
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.run import normalize
@@ -99,6 +99,9 @@ def describe_scores(
     "per_class" has, for each class, the mean confidence of its correct and of its wrong
     predictions.
     """
+    # What they import takes as long as JAX, and a training needs it at its end.
+    from vit_jax.metrics import confusions, roc
+
     scores = classification.summarize(logits, dataset.labels, dataset.class_names)
     curves = roc.one_vs_rest(logits, dataset.labels)
     right, wrong = calibration.mean_confidence_by_class(logits, dataset.labels)
