@@ -122,6 +122,7 @@ def test_options_for_convolutions_are_this_machines(monkeypatch):
         assert backend.jit(lambda x: 2 * x)(1) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, ndtr
 
+from tests.rows import slow
 from vit_jax.models import backend
 from vit_jax.models.block_settings import BlockSettings
 from vit_jax.models.encoder import ACTIVATIONS, EncoderBlock
@@ -49,11 +50,16 @@ def test_activations_and_their_slopes_are_exact(exact, dtype, tolerance):
         )
 
 
-@pytest.mark.parametrize("qkv_bias", [True, False])
-@pytest.mark.parametrize("norm_position", ["pre", "post"])
+@pytest.mark.parametrize("qkv_bias", [True, slow(False)])
+@pytest.mark.parametrize("norm_position", ["pre", slow("post")])
 @pytest.mark.parametrize(
     ("implementation", "num_tokens", "qk_norm"),
-    [("plain", 5, False), ("xla", 5, False), ("xla", 6, False), ("xla", 6, True)],
+    [
+        ("plain", 5, False),
+        slow("xla", 5, False),
+        ("xla", 6, False),
+        slow("xla", 6, True),
+    ],
 )
 def test_a_gpus_norms_and_projections_compute_the_same(
     implementation, num_tokens, qk_norm, norm_position, qkv_bias

@@ -61,6 +61,7 @@ def test_a_plateau_that_reduces_the_rate_is_announced(tiny_config, tmp_path, cap
     assert [line.split(" times")[0].split()[-1] for line in said] == ["0.5"]
 
 
+@pytest.mark.slow
 def test_checkpoints_by_the_clock_change_nothing_but_their_steps(
     tiny_config, tmp_path, monkeypatch
 ):
