@@ -2,6 +2,8 @@
 
 import time
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from vit_jax.runs.folder import RunFolder
@@ -67,6 +69,36 @@ def test_a_gpus_run_has_no_processor_time(monkeypatch):
     busy(0.01)
     clock.lap()
     assert clock.cpu_seconds == 0 and set(clock.times()) == {"seconds"}
+
+
+def test_an_interval_lasts_from_its_first_step_to_its_last(tmp_path):
+    """Also where a call that launches a dispatch returns when the dispatch has ended.
+
+    An interval then often has another number of dispatches than the one before it, and
+    the main thread notices its end a dispatch later.
+    """
+    folder = RunFolder(tmp_path)
+    folder.create()
+    zeros = jax.block_until_ready(jnp.zeros(4))
+    metrics = dict.fromkeys(("loss", "grad_norm", "learning_rate"), zeros)
+    clock = TrainClock()
+    log = TrainLog(
+        folder, Progress(36, 0), batch_size=8, steps_per_epoch=10.0, clock=clock
+    )
+    start = time.monotonic()
+    for i in range(9):
+        time.sleep(0.1)
+        log.add(4 * (i + 1), 4, metrics)
+        if i % 3 != 0:  # of two dispatches and of one, by turns
+            log.end_interval()
+    log.drain()
+    seconds = time.monotonic() - start
+    records = folder.read_metrics()
+    assert [r["step"] for r in records[:4]] == [8, 12, 20, 24]
+    for record in records:
+        # A dispatch later would be half as many again, or twice as many.
+        assert 0.08 <= 4 * record["step_seconds"] <= 0.145
+    assert 9 * 0.1 <= clock.seconds <= seconds
 
 
 def test_tensorboard_leaves_out_what_is_not_known(tmp_path):

@@ -1,5 +1,6 @@
 """Training metrics, from the device to a file and the screen, and training time."""
 
+import concurrent.futures
 import contextlib
 import math
 import time
@@ -13,6 +14,16 @@ from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.runs.folder import RunFolder
 from vit_jax.training.progress import Progress
+
+
+def read_clocks() -> tuple[float, float]:
+    """The wall clock and the processor time of this process, in seconds."""
+    return time.monotonic(), time.process_time()
+
+
+def _clocks_when_ready(metrics: dict[str, Any]) -> tuple[float, float]:
+    jax.block_until_ready(metrics)
+    return read_clocks()
 
 
 class TrainClock:
@@ -29,15 +40,19 @@ class TrainClock:
 
     def resume(self) -> None:
         """Starts to count; the time since the last `lap` does not count."""
-        self._mark, self._cpu_mark = time.monotonic(), time.process_time()
+        self._mark, self._cpu_mark = read_clocks()
 
-    def lap(self) -> float:
-        """Adds what has passed since the last call; returns the wall-clock seconds."""
-        seconds = time.monotonic() - self._mark
+    def lap(self, until: tuple[float, float] | None = None) -> float:
+        """Adds what has passed since the last call; returns the wall-clock seconds.
+
+        `until` is the end of the lap, as `read_clocks` gave it; by default it is now.
+        """
+        mark, cpu_mark = until or read_clocks()
+        seconds = mark - self._mark
         self.seconds += seconds
         if backend.platform() == "cpu":
-            self.cpu_seconds += time.process_time() - self._cpu_mark
-        self.resume()
+            self.cpu_seconds += cpu_mark - self._cpu_mark
+        self._mark, self._cpu_mark = mark, cpu_mark
         return seconds
 
     def times(self) -> dict[str, float]:
@@ -54,6 +69,10 @@ class TrainLog:
     only after one or two dispatches of the next interval have been launched, and the
     device is never idle. `clu.metric_writers` and `clu.periodic_actions` write at once
     and need TensorFlow. `clock` runs while the train steps do.
+
+    A thread waits for the end of each interval and reads the clocks there. The main
+    thread may notice it as much as a dispatch later, because a GPU's queue is full most
+    of the time, and a call that launches a program waits for room in it.
     """
 
     def __init__(
@@ -73,6 +92,8 @@ class TrainLog:
         self._tensorboard = tensorboard
         self._current: list[tuple[int, int, Any]] = []
         self._previous: list[tuple[int, int, Any]] = []
+        self._waiting = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self._previous_end: concurrent.futures.Future | None = None
         clock.resume()
 
     def add(self, step: int, num_steps: int, metrics: dict[str, Any]) -> None:
@@ -94,6 +115,9 @@ class TrainLog:
         """Closes the interval; it is written one or two dispatches later."""
         self._write_previous()
         self._previous, self._current = self._current, []
+        if self._previous:
+            metrics = self._previous[-1][-1]
+            self._previous_end = self._waiting.submit(_clocks_when_ready, metrics)
 
     def drain(self) -> None:
         """Waits for the device and writes everything.
@@ -128,10 +152,8 @@ class TrainLog:
         interval, self._previous = self._previous, []
         if not interval:
             return
+        seconds = self.clock.lap(self._previous_end.result())
         parts = jax.device_get([metrics for *_, metrics in interval])
-        # Only here has the device computed the interval, which the host has launched
-        # long before.
-        seconds = self.clock.lap()
         counts = [num_steps for _, num_steps, _ in interval]
         each = {
             name: np.concatenate(
