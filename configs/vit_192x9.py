@@ -7,7 +7,8 @@
 Reported: ViT 86.26 to 86.39%, ResNet-18 93.64%, one run each. The study trained on all
 50,000 images and, at least for its ViT, chose the epoch on the test split;
 --config.data.validation=0 --config.data.select_on=test gives this protocol.
-Ours: not measured at full length.
+Ours, by this protocol on an H200, seed 42: ViT 86.38%, ResNet-18 93.78%
+(experiments/results/vit_192x9, vit_192x9_resnet18).
 
 From the 51st epoch on, training of the ViT ends once its best accuracy is 90%.
 

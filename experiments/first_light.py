@@ -2,16 +2,17 @@
 
     python -m experiments.first_light --data=DIR --out=DIR --minutes=N
 
-1. The first 20 steps of our configs: device, dtypes, losses, whether anything is
+1. The fewest seconds to 94%.
+2. The flagship and the ResNet-18 at equal time: accuracy over seconds.
+3. The first 20 steps of our configs: device, dtypes, losses, whether anything is
    compiled again, whether the same steps give the same bits, and the seconds of a step
-   beside those that were forecast. The implementations of attention, their speed and
-   their errors. Whether a resumed run has the bits of one that ran through.
-2. Train steps against PyTorch's, in one process.
-3. The flagship and the ResNet-18 at equal time: accuracy over seconds.
-4. The fewest seconds to 94%.
-5. More seeds of both.
-6. The arms of the search.
-7. The published studies, by both protocols.
+   beside those that were forecast.
+4. Train steps against PyTorch's, in one process.
+5. The implementations of attention, their speed and their errors. Whether a resumed run
+   has the bits of one that ran through.
+6. More seeds of 1 and 2.
+7. The arms of the search.
+8. The published studies, by both protocols.
 
 Each part writes OUT/NAME.json when it ends, also when it was cut short, and the next
 call skips what is finished and goes on with the rest. A part is started only where the
@@ -56,7 +57,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument(
         "--equal_minutes", type=float,
-        help="training time of each model in part 3 (what is left, at most 8)",
+        help="training time of each model in equal_time (what is left, at most 8)",
     )  # fmt: skip
     parser.add_argument("--only", metavar="PART,PART", help="some parts; else all")
     parser.add_argument("--small", action="store_true", help="tiny, as a test")

@@ -221,13 +221,13 @@ def make_parts(small: bool) -> list[Part]:
     equal = 2 * (_FEWEST_EQUAL_SECONDS + _OVERHEAD_SECONDS)
     studied = [row.config for row in ROWS.values() if row.config not in OURS]
     parts = [
+        Part("race", 180, functools.partial(_race, 1)),
+        Part("equal_time", equal, functools.partial(_equal_time, 1)),
         *map(_steps_of, OURS[:2] if small else OURS),
+        *torch_parts["default"],
         Part("attention", 90, _attention),
         Part("resume", 150, _resume),
-        *torch_parts["default"],
         *([] if small else torch_parts["reduce-overhead"]),
-        Part("equal_time", equal, functools.partial(_equal_time, 1)),
-        Part("race", 180, functools.partial(_race, 1)),
         *([] if small else torch_parts["max-autotune"]),
         Part(
             "equal_time-seeds", equal, functools.partial(_equal_time, 2 if small else 3)

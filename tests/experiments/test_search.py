@@ -169,7 +169,7 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--config.data.select_on=test", "--arms=base"], r"on images held out"),
         (["--config.data.select_on=test", "--final"], r"on images held out"),
         slow(["--final", "--parallel=2"], r"must not slow each other down"),
-        (["--epochs=3", "--arms=base,epochs_170"], r"but epochs_170 is about"),
+        (["--epochs=3", "--arms=base,epochs_144"], r"but epochs_144 is about"),
         (["--epochs=3", "--final"], r"--epochs changes what .* --final trains"),
         (["--all_images"], r"give it only with --final"),
         (["--config.seed=3"], r"--seeds=N says how many"),
@@ -191,7 +191,7 @@ def test_one_length_for_all(tmp_path, capsys):
     """Arms that change the length are left out where --epochs sets it."""
     run_search(tmp_path, "--study=fast", "--epochs=3", "--seeds=1", "--dry_run")
     left_out, *commands = capsys.readouterr().out.splitlines()
-    assert left_out.endswith("epochs_50, epochs_100")
+    assert left_out.endswith("epochs_96, epochs_192")
     assert len(commands) == len(STUDIES["fast"].arms) - 2
     assert all("--config.num_epochs=3.0" in command for command in commands)
 

@@ -45,9 +45,9 @@ POST_NORM = {"batch_size": 64, "optim.name": "adam", **PLAIN}
 # Config: (number of parameters, the settings that its study states).
 RECIPES = {
     "vit_cifar.py": (3_907_786, {"optim.name": "muon", "schedule.name": "linear"}),
-    "vit_cifar_fast.py": (8_834_122, {
-        "optim.name": "muon", "schedule.name": "linear", "batch_size": 1024,
-        "augment.flip": "alternating", "augment.mix_prob": 0.5,
+    "vit_cifar_fast.py": (2_798_794, {
+        "optim.name": "muon", "schedule.name": "linear", "batch_size": 512,
+        "augment.flip": "alternating", "augment.mixup_alpha": 0.2,
     }),
     "vit_mae.py": (1_297_360, {
         "objective": "masked_autoencoding", "mae.mask_ratio": 0.75,

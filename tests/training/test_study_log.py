@@ -1,11 +1,14 @@
-"""The stronger ViT of study E on CPU follows the training losses that the study logged.
+"""The stronger ViT of study E and the training losses that the study logged.
 
-The losses of ours are those of a committed run at full size, which
-`experiments/results/vit_256x6_original` describes.
+The losses of ours are those of two committed runs at full size, in float32 on a CPU and
+in bfloat16 on a GPU: `vit_256x6_original` and `vit_256x6` in `experiments/results`.
 """
 
+import collections
 import json
 import pathlib
+
+import numpy as np
 
 RESULTS = pathlib.Path(__file__).parents[2] / "experiments" / "results"
 # Mean training loss of each epoch, from the first one on (docs/systems.md, E).
@@ -30,3 +33,18 @@ def test_training_losses_follow_the_studys_log():
     model = config["model"]
     assert (model["layer_init"], model["token_init"]) == ("pytorch", "zeros")
     assert (model["width"], model["depth"], config["batch_size"]) == (256, 6, 128)
+
+
+def test_in_bfloat16_the_losses_begin_with_the_studys_and_stay_above_them_later():
+    """As docs/systems.md says of E; the means are over the steps of each epoch."""
+    lines = (RESULTS / "vit_256x6" / "metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    sums, counts, done = collections.Counter(), collections.Counter(), 0
+    for record in records:
+        epoch, number = (record["step"] - 1) * 128 // 50_000, record["step"] - done
+        sums[epoch] += number * record["loss"]
+        counts[epoch] += number
+        done = record["step"]
+    differences = np.array([sums[i] / counts[i] for i in range(len(STUDY))]) - STUDY
+    assert np.abs(differences[:4]).max() < 0.015 and (differences[:3] < 0).all()
+    assert (differences[3:] > 0).all() and 0.05 < differences.max() < 0.055
