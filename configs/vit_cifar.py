@@ -6,8 +6,8 @@ The recipe has 256 tokens from a small convolutional stem, sequence pooling as i
 Compact Transformers (Hassani et al., 2021), Muon for the blocks' matrices and AdamW for
 the rest, and MixUp or CutMix on every batch during 65% of the training.
 
-288 epochs are 8 minutes on an NVIDIA H200: its 258 first steps were measured there, and
-a step took 18.7 ms, so that all 25,312 would take 473 s
+288 epochs are 8 minutes on an NVIDIA H200: its first 258 steps were measured there, and
+a step took 18.6 ms, so that all 25,313 would take 472 s
 (experiments/results/vit_cifar_258_steps). Attention weights are not dropped, because
 NVIDIA's fused attention, which nearly halves the time of a step by forecast
 (docs/forecast.md), cannot do that.

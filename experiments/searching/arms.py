@@ -89,7 +89,7 @@ FAST = {
     "cutmix": ("Would CutMix do more?",
                {"augment.mixup_alpha": 0.0, "augment.cutmix_alpha": 1.0,
                 "augment.mix_prob": 0.5, "augment.mix_until": "60%"}),
-    "no_policy": ("Is TrivialAugment?", {"augment.policy": "none"}),
+    "no_policy": ("Is TrivialAugment worth it?", {"augment.policy": "none"}),
     "random_flip": ("Does alternating the flip help?", {"augment.flip": "random"}),
     "stem_narrow": ("Is a narrower stem faster to 94%?",
                     {"model.stem_channels": (48, 48, 96, 96, 192, 192)}),

@@ -40,7 +40,7 @@ def losses_of_10_steps(name, dtype, attention, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["vit_cifar", "vit_192x12"])
+@pytest.mark.parametrize("name", ["vit_cifar", "vit_cifar_fast", "vit_192x12"])
 def test_losses_in_16_bits_are_near_those_of_a_cpu(name, cifar10_dir):
     """Norms folded into products, projections apart, updates of groups of leaves."""
     expected = losses_of_10_steps(name, "float32", "plain", cifar10_dir)

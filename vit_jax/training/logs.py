@@ -70,9 +70,9 @@ class TrainLog:
     device is never idle. `clu.metric_writers` and `clu.periodic_actions` write at once
     and need TensorFlow. `clock` runs while the train steps do.
 
-    A thread waits for the end of each interval and reads the clocks there. The main
-    thread may notice it as much as a dispatch later, because a GPU's queue is full most
-    of the time, and a call that launches a program waits for room in it.
+    A thread waits for the end of each interval and then reads the clocks. The main
+    thread may notice it up to a dispatch later, because on a GPU a call that launches a
+    program can take as long as a dispatch.
     """
 
     def __init__(
@@ -113,11 +113,12 @@ class TrainLog:
 
     def end_interval(self) -> None:
         """Closes the interval; it is written one or two dispatches later."""
+        end = None
+        if self._current:
+            end = self._waiting.submit(_clocks_when_ready, self._current[-1][-1])
         self._write_previous()
         self._previous, self._current = self._current, []
-        if self._previous:
-            metrics = self._previous[-1][-1]
-            self._previous_end = self._waiting.submit(_clocks_when_ready, metrics)
+        self._previous_end = end
 
     def drain(self) -> None:
         """Waits for the device and writes everything.
