@@ -4,10 +4,9 @@
 
 The model is that of vit_laptop.py with a stem of twice the width, and tokens of width
 256 in place of 192: six 3x3 convolutions with BatchNorm leave 16 tokens of an image,
-which two blocks classify. The recipe has
-Muon for the blocks' matrices and AdamW for the rest, flips that alternate between
-epochs, TrivialAugment, and MixUp on every batch. `train_seconds` counts neither
-evaluation nor compilation.
+which two blocks classify. The recipe has Muon for the blocks' matrices and AdamW for
+the rest, flips that alternate between epochs, TrivialAugment, and MixUp on every batch.
+`train_seconds` counts neither evaluation nor compilation.
 
 Result: this recipe is not measured yet. A forecast for an H200 expects 34 s of
 training, 21 s at best and 56 s at worst (docs/forecast.md).
