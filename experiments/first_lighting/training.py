@@ -6,6 +6,7 @@ from typing import Any
 from experiments.launching.jobs import is_finished
 from experiments.launching.summary import describe_run
 from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.records import evaluations
 
 _COLUMNS = ("step", "epoch", "seconds", "accuracy", "loss")
 
@@ -25,12 +26,11 @@ def describe_training(out: pathlib.Path) -> dict[str, dict[str, Any]]:
 
 
 def _describe(folder: RunFolder) -> dict[str, Any]:
-    evaluations = [
+    scored = [
         {name: record.get(name) for name in _COLUMNS}
-        for record in folder.read_metrics()
-        if record["split"] == "val"
+        for record in evaluations(folder.read_metrics())
     ]
-    described: dict[str, Any] = {"evaluations": evaluations}
+    described: dict[str, Any] = {"evaluations": scored}
     if folder.has("config"):
         described["seed"] = folder.read("config")["seed"]
     if is_finished(folder):

@@ -11,6 +11,7 @@ from typing import Any
 from vit_jax.files import hashed, read_json, report_failure, write_file
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.ranking import rank
+from vit_jax.runs.records import evaluations
 from vit_jax.training.progress import say
 
 _MAX_FILE_BYTES = 1 << 20
@@ -64,9 +65,10 @@ def _to_resume(folder: RunFolder) -> list[pathlib.Path]:
     """Folders of the newest and of the best checkpoint; a resumed run needs both."""
     # Other names are those of unfinished saves.
     saved = {int(p.name): p for p in folder.checkpoints.glob("*") if p.name.isdecimal()}
-    evaluations = [r for r in folder.read_metrics() if r["split"] == "val"]
     best = max(
-        evaluations, key=lambda r: rank(r["accuracy"], r["loss"]), default={"step": -1}
+        evaluations(folder.read_metrics()),
+        key=lambda r: rank(r["accuracy"], r["loss"]),
+        default={"step": -1},
     )
     steps = {max(saved, default=-1), best["step"]}
     return [saved[step] for step in sorted(saved.keys() & steps)]

@@ -7,6 +7,7 @@ from experiments.launching.jobs import Job, Jobs
 from vit_jax.metrics.paired import mean_and_std
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.ranking import rank
+from vit_jax.runs.records import evaluations
 
 # The accuracy that the studies of fast training want to reach.
 TARGET = 0.94
@@ -29,16 +30,16 @@ def describe_run(folder: RunFolder) -> dict[str, Any]:
     results, environment = folder.read("results"), folder.read("environment")
     launched = folder.read("job")
     requested = launched.get("requested", {})
-    evaluations = []
+    held_out = []
     if results["selected_on"] == "val":
-        evaluations = [r for r in folder.read_metrics() if r["split"] == "val"]
+        held_out = evaluations(folder.read_metrics())
     best = max(
-        evaluations,
+        held_out,
         key=lambda r: rank(r["accuracy"], r["loss"]),
         default={"accuracy": None, "loss": None},
     )
     # An accuracy is None where the logits were not finite.
-    reached = (r["seconds"] for r in evaluations if (r["accuracy"] or 0) >= TARGET)
+    reached = (r["seconds"] for r in held_out if (r["accuracy"] or 0) >= TARGET)
     return {
         "seed": results["seed"],
         "selected_on": results["selected_on"],

@@ -12,6 +12,7 @@ from vit_jax.analysis.tables import markdown_table, write_csv
 from vit_jax.config import load_config_file
 from vit_jax.files import write_file
 from vit_jax.metrics.paired import mean_and_std
+from vit_jax.runs.records import evaluations
 from vit_jax.training.progress import say
 
 
@@ -23,8 +24,7 @@ def make_line(jobs: Jobs, job: Job, row: str, protocol: str) -> dict[str, Any]:
         # Elsewhere the last epoch's test accuracy is not measured, or is the result.
         line["last_accuracy"] = None
         if line["selected_on"] == "test":
-            records = jobs.folder(job).read_metrics()
-            evaluated = [r for r in records if r["split"] == "val"]
+            evaluated = evaluations(jobs.folder(job).read_metrics())
             line["last_accuracy"] = evaluated[-1]["accuracy"]
     return line
 

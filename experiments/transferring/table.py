@@ -16,6 +16,7 @@ from vit_jax.figures import compare, style
 from vit_jax.files import write_file
 from vit_jax.metrics import paired
 from vit_jax.runs.load import load_run
+from vit_jax.runs.records import evaluations
 
 
 def make_line(jobs: Jobs, job: Job, arm: str, seed: int) -> dict[str, Any]:
@@ -106,10 +107,8 @@ def _curves(
     curves: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for job, (arm, _) in arms.items():
         if jobs.is_finished(job):
-            records = jobs.folder(job).read_metrics()
-            points = [
-                (r[clock] / 60, r["accuracy"]) for r in records if r["split"] == "val"
-            ]
+            records = evaluations(jobs.folder(job).read_metrics())
+            points = [(r[clock] / 60, r["accuracy"]) for r in records]
             x, y = np.array(points, float).reshape(-1, 2).T
             curves.setdefault(arm, []).append((x, y))
     return curves

@@ -1,6 +1,7 @@
 """The chart of a comparison."""
 
 import numpy as np
+import pytest
 from matplotlib.container import ErrorbarContainer
 
 from tests.analysis.made import make_entry
@@ -44,3 +45,18 @@ def test_long_times_have_no_powers_of_ten():
     several = compared.format_number(seconds(6300.0, 6900.0), "train_seconds")
     assert several == "6,600 ± 424"
     assert compared.format_number(seconds(16.51), "train_seconds") == "16.51"
+
+
+@pytest.mark.parametrize(
+    "chosen_on, split",
+    [
+        (("val", "nothing"), "validation"),
+        (("test", "test"), "test"),
+        (("val", "test"), "validation or test"),
+    ],
+)
+def test_the_curves_name_the_split_that_was_scored(chosen_on, split):
+    entries = [make_entry(on, selected_on=on) for on in chosen_on]
+    assert compared.draw_curves(entries).axes[1].get_title() == split
+    axes = compared.draw_accuracy_over_time([[entry] for entry in entries]).axes[0]
+    assert axes.get_ylabel() == f"{split} accuracy (%)"

@@ -63,6 +63,8 @@ def test_a_run_of_an_earlier_version_loads(tiny_config, tmp_path):
     config = tiny_config(data__validation=0, data__select_on="test")
     results = train_and_evaluate(config, tmp_path)
     assert results["selected_on"] == "test"
+    records = RunFolder(tmp_path).read_metrics()
+    assert {record["split"] for record in records} == {"train", "test"}
     saved = RunFolder(tmp_path).read("config")
     saved["data"]["validation"] = "test"
     del saved["data"]["select_on"]

@@ -18,6 +18,9 @@ def test_history_series_come_from_their_records():
     np.testing.assert_allclose(series["val_loss"], [np.nan] * 3)
     np.testing.assert_allclose(series["train_loss"], [2.0, np.nan, 1.0])
     np.testing.assert_allclose(series["val_accuracy"], [np.nan, 0.5, np.nan])
+    on_test = curves.history_series(records, evaluated_split="test")
+    np.testing.assert_allclose(on_test["test_accuracy"], [np.nan, 0.5, np.nan])
+    assert "val_accuracy" not in on_test
     records[0]["learning_rate"] = 1e-3
     rates = curves.history_series(records, muon_ratio=20)["muon_learning_rate"]
     np.testing.assert_allclose(rates, [0.02, np.nan, np.nan])
@@ -44,3 +47,15 @@ def test_the_loss_has_the_unit_of_its_objective(copied_run, objective, unit):
     folder.write("config", folder.read("config") | {"objective": objective})
     figure = curves.draw_history(folder)["training_curves"]
     assert figure.axes[0].get_ylabel() == f"loss ({unit})"
+
+
+@pytest.mark.parametrize(
+    "select_on, label", [("test", "test"), ("val", "val"), ("nothing", "val")]
+)
+def test_the_curves_name_the_split_that_was_scored(copied_run, select_on, label):
+    folder = RunFolder(copied_run)
+    config = folder.read("config")
+    config["data"]["select_on"] = select_on
+    folder.write("config", config)
+    figure = curves.draw_history(folder)["training_curves"]
+    assert [line.get_label() for line in figure.axes[0].lines[:2]] == ["train", label]

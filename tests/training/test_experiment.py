@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vit_jax import data
 from vit_jax.errors import UserError
 from vit_jax.training import scoring
 from vit_jax.training.experiment import compile_evaluation, make_experiment
@@ -38,6 +39,16 @@ def test_the_caller_keeps_his_config(tiny_config, splits):
     experiment = make_experiment(config, splits)
     assert config.to_json() == before
     assert experiment.config.model.mlp_ratio == 4.0
+
+
+@pytest.mark.parametrize(
+    "select_on, validation, name",
+    [("val", 100, "val"), ("test", 0, "test"), ("nothing", 0, None)],
+)
+def test_the_split_that_is_evaluated(select_on, validation, name, tiny_config):
+    config = tiny_config(data__select_on=select_on, data__validation=validation)
+    experiment = make_experiment(config, data.load(config.data))
+    assert experiment.evaluated_split == name
 
 
 @pytest.mark.slow

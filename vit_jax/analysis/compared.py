@@ -13,6 +13,7 @@ from vit_jax.analysis.tables import markdown_table
 from vit_jax.config.settings import SELECTED
 from vit_jax.figures import compare as figures
 from vit_jax.metrics import classification
+from vit_jax.runs.records import evaluations
 
 # Key of a run's numbers -> heading, factor and format.
 QUALITY = {
@@ -182,16 +183,23 @@ def _accuracy_interval(group: Sequence[Entry]) -> tuple[float, float, float]:
     return accuracy, *classification.accuracy_interval(accuracy, num_images)
 
 
-def _validation_curve(
+def _evaluation_curve(
     entry: Entry, x: str, y: str = "accuracy"
 ) -> tuple[np.ndarray, np.ndarray]:
     """`x` and `y` of a run's evaluations; NaN where a value was not finite."""
-    records = [r for r in entry.records if r["split"] == "val"]
+    records = evaluations(entry.records)
     return tuple(np.array([r.get(key) for r in records], float) for key in (x, y))
 
 
+def _evaluated_split(entries: Sequence[Entry]) -> str:
+    """What the evaluations during the trainings scored, for a label."""
+    on_test = {entry.selected_on == "test" for entry in entries}
+    names = {True: "test", False: "validation"}
+    return " or ".join(names[which] for which in sorted(on_test))
+
+
 def draw_curves(entries: Sequence[Entry]) -> Figure:
-    """Loss and accuracy of each run by epoch, in training and on validation."""
+    """Loss and accuracy of each run by epoch, in training and in its evaluations."""
     curves = {}
     for key in ("loss", "accuracy"):
         means = {e.name: evaluate.train_epochs(e.records, key) for e in entries}
@@ -199,25 +207,27 @@ def draw_curves(entries: Sequence[Entry]) -> Figure:
             "train, as logged": {
                 name: (mean.epochs, mean.values) for name, mean in means.items()
             },
-            "validation": {
-                entry.name: _validation_curve(entry, "epoch", key) for entry in entries
+            _evaluated_split(entries): {
+                entry.name: _evaluation_curve(entry, "epoch", key) for entry in entries
             },
         }
     return figures.training_curves(curves["loss"], curves["accuracy"])
 
 
 def draw_accuracy_over_time(groups: Sequence[Sequence[Entry]]) -> Figure:
-    """Validation accuracy by training time, seeds of a recipe in one colour.
+    """Accuracy of the evaluations by training time, a recipe's seeds in one colour.
 
     The time is that of the processor where all runs were trained on a CPU.
     """
-    records = [record for group in groups for e in group for record in e.records]
+    entries = [entry for group in groups for entry in group]
+    records = [record for entry in entries for record in entry.records]
     of_cpu = all("cpu_seconds" in record for record in records)
     clock = "cpu_seconds" if of_cpu else "seconds"
     return figures.accuracy_over_time(
         {
-            group[0].name: [_validation_curve(entry, clock) for entry in group]
+            group[0].name: [_evaluation_curve(entry, clock) for entry in group]
             for group in groups
         },
         unit="CPU seconds" if of_cpu else "seconds",
+        split=_evaluated_split(entries),
     )

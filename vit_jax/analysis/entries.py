@@ -17,6 +17,7 @@ from vit_jax.files import as_json
 from vit_jax.metrics import classification, paired
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.load import load_classifier, stored_scores
+from vit_jax.runs.records import evaluations
 from vit_jax.training import scoring
 
 
@@ -131,9 +132,9 @@ def describe_training(
 ) -> dict[str, Any]:
     """epoch_seconds (mean), train_seconds, cpu_seconds (None unless they are known),
     and the cost of reaching accuracies."""
-    val = [r for r in records if r["split"] == "val"]
+    scored = evaluations(records)
     # None stands for a value that was not finite.
-    good = [r["epoch"] for r in val if (r.get("accuracy") or 0) >= 0.9]
+    good = [r["epoch"] for r in scored if (r.get("accuracy") or 0) >= 0.9]
     keys = ("epochs_to_train_accuracy", "seconds_to_train_accuracy")
     reached = evaluate.train_epochs(records, "accuracy").first_reaching(goal)
     last = records[-1] if records else {"epoch": 0, "seconds": None}
@@ -142,7 +143,7 @@ def describe_training(
         "train_seconds": last["seconds"],
         "cpu_seconds": last.get("cpu_seconds"),
         "epochs_to_90": (
-            (good[0] if good else math.inf) if val and last["epoch"] else None
+            (good[0] if good else math.inf) if scored and last["epoch"] else None
         ),
         **classification.defined(dict(zip(keys, reached, strict=True))),
     }

@@ -40,17 +40,19 @@ def training_curves(
 def accuracy_over_time(
     groups: Mapping[str, Sequence[tuple[np.ndarray, np.ndarray]]],
     unit: str = "seconds",
+    split: str = "validation",
 ) -> Figure:
-    """Validation accuracy by training time, one colour for each recipe.
+    """Accuracy by training time, one colour for each recipe.
 
     Args:
       groups: recipe -> (time in `unit`, accuracy 0 to 1) of each of its runs, such as
         seeds; NaN values are skipped. The legend also has the mean of the runs' last
         values, or says that there are none.
+      split: the split on which the accuracy was measured.
     """
     figure = style.new_figure(7.2, 4.4, "Accuracy over training time")
     axes = figure.add_subplot()
-    style.label_axes(axes, "", f"training time ({unit})", "validation accuracy (%)")
+    style.label_axes(axes, "", f"training time ({unit})", f"{split} accuracy (%)")
     looks = zip(groups.items(), style.colors(len(groups)), strict=True)
     for index, ((name, runs), color) in enumerate(looks):
         look = {

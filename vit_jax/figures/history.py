@@ -29,11 +29,15 @@ class Panel:
 
 
 PANELS = (
-    Panel("Loss", "loss ({loss_unit})", {"train_loss": "train", "val_loss": "val"}),
+    Panel(
+        "Loss",
+        "loss ({loss_unit})",
+        {"train_loss": "train", "val_loss": "val", "test_loss": "test"},
+    ),
     Panel(
         "Accuracy",
         "accuracy (%)",
-        {"train_accuracy": "train", "val_accuracy": "val"},
+        {"train_accuracy": "train", "val_accuracy": "val", "test_accuracy": "test"},
         100.0,
     ),
     Panel(

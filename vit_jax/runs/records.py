@@ -1,10 +1,14 @@
-"""metrics.jsonl: one record of a training interval or an evaluation on each line."""
+"""metrics.jsonl: one record of a training interval or an evaluation on each line.
+
+A record's "split" is "train" for an interval, and for an evaluation during training the
+split that was scored: "val", or "test" where that split chooses the checkpoint.
+"""
 
 import json
 import pathlib
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from vit_jax.files import (
     MAX_JSON_BYTES,
@@ -15,6 +19,8 @@ from vit_jax.files import (
     report_failure,
     write_file,
 )
+
+Record = TypeVar("Record", bound=Mapping[str, Any])
 
 
 def append_record(file: pathlib.Path, record: dict[str, Any]) -> None:
@@ -52,6 +58,14 @@ def read_records(file: pathlib.Path) -> list[dict[str, Any]]:
             stacklevel=2,
         )
     return records
+
+
+def evaluations(records: Iterable[Record]) -> list[Record]:
+    """The records of evaluations during training, in order.
+
+    Older versions wrote "val" also where the test split was scored.
+    """
+    return [record for record in records if record["split"] != "train"]
 
 
 def _to_line(record: dict[str, Any]) -> str:

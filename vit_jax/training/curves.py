@@ -14,23 +14,30 @@ TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
 
 
 def history_series(
-    records: Sequence[Mapping[str, Any]], muon_ratio: float | None = None
+    records: Sequence[Mapping[str, Any]],
+    muon_ratio: float | None = None,
+    evaluated_split: str = "val",
 ) -> dict[str, Float[np.ndarray, " records"]]:
     """metrics.jsonl as the series that `figures.history.training_curves` draws.
 
     Args:
       records: of metrics.jsonl; NaN where one does not have the value.
       muon_ratio: Muon's learning rate over the other one; None: there is no such rate.
+      evaluated_split: the split that the evaluations scored, "val" or "test".
     """
 
-    def column(split: str, name: str) -> Float[np.ndarray, " records"]:
-        values = [r.get(name) if r["split"] == split else None for r in records]
+    def column(name: str, of_training: bool = True) -> Float[np.ndarray, " records"]:
+        values = [
+            record.get(name) if (record["split"] == "train") == of_training else None
+            for record in records
+        ]
         return np.array(values, float)  # None becomes NaN
 
     series = {"epoch": np.array([record["epoch"] for record in records], float)}
     for name in ("loss", "accuracy"):
-        series |= {f"{s}_{name}": column(s, name) for s in ("train", "val")}
-    series |= {k: column("train", k) for k in ("learning_rate", *TIMINGS)}
+        series[f"train_{name}"] = column(name)
+        series[f"{evaluated_split}_{name}"] = column(name, of_training=False)
+    series |= {name: column(name) for name in ("learning_rate", *TIMINGS)}
     series["images_per_second"][_short_intervals(records)] = np.nan
     if muon_ratio:
         series["muon_learning_rate"] = muon_ratio * series["learning_rate"]
@@ -61,9 +68,10 @@ def draw_history(folder: RunFolder) -> dict[str, Figure]:
     optim, masked = config["optim"], config.get("objective") == "masked_autoencoding"
     uses_muon = optim["name"] == "muon" and optim["learning_rate"]
     ratio = optim["muon_learning_rate"] / optim["learning_rate"] if uses_muon else None
+    selects_on_test = config["data"].get("select_on") == "test"
     results = folder.read_results()
     figure = history.training_curves(
-        history_series(records, ratio),
+        history_series(records, ratio, "test" if selects_on_test else "val"),
         selected_epoch=results.get("best_epoch"),
         stage_epochs=[
             stage["first_step"] * results["num_epochs"] / results["num_steps"]

@@ -85,6 +85,14 @@ class Experiment:
         """Whether no other stage follows."""
         return self.stage + 1 >= len(self.config.stages)
 
+    @property
+    def evaluated_split(self) -> str | None:
+        """Name of the split that is "val": itself, or "test" where that chooses the
+        checkpoint; None where nothing is evaluated during training."""
+        if "val" not in self.splits:
+            return None
+        return "test" if self.splits["val"] is self.splits["test"] else "val"
+
     def evaluate(self, variables: Any) -> dict[str, float | None]:
         """{"accuracy", "loss"} on "val", the same on every process."""
         outputs, labels = self.score(variables, "val"), self.splits["val"].labels

@@ -80,7 +80,7 @@ class Loop:
 
     def _run(self, signals: StopSignals, profiler: Profiler | None) -> None:
         experiment, plan, log = self._experiment, self._experiment.plan, self._log
-        program, has_val = self._program, "val" in experiment.splits
+        program, split = self._program, experiment.evaluated_split
         lr_scale, interval_ended = self._put_lr_scale(), True
         dispatches = plan_dispatches(plan, self._step, program.size)
         stream = program.pipeline.stream(dispatches, program.size)
@@ -102,7 +102,7 @@ class Loop:
                 interval_ended = since_start % plan.log_every < num_steps
                 if interval_ended:
                     log.end_interval()
-                evaluates = has_val and plan.is_due(self._step, plan.eval_every)
+                evaluates = split and plan.is_due(self._step, plan.eval_every)
                 saves = save_is_due or plan.is_due(self._step, plan.checkpoint_every)
                 if not evaluates and not saves:
                     continue
@@ -136,14 +136,15 @@ class Loop:
         schedule = experiment.stage_config.schedule
         scale_before = self._history.lr_scale(schedule)
         scores = experiment.evaluate(self.state.variables)
+        split = experiment.evaluated_split
         is_best = self._history.add_evaluation(step, scores)
         self._log.record(
-            {"step": step, "split": "val", **scores, **self._log.clock.times()}
+            {"step": step, "split": split, **scores, **self._log.clock.times()}
         )
         accuracy = scores["accuracy"]
-        shown = "" if accuracy is None else f"val accuracy {accuracy:.2%}, "
+        shown = "" if accuracy is None else f"{split} accuracy {accuracy:.2%}, "
         self._progress.line(
-            f"step {step}/{plan.last_step}: {shown}val loss {scores['loss']:.4f} "
+            f"step {step}/{plan.last_step}: {shown}{split} loss {scores['loss']:.4f} "
             f"(epoch {step / plan.steps_per_epoch:.1f})"
         )
         finished = is_finished(experiment, self._history, step)

@@ -31,7 +31,7 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     sizes = ", ".join(
         f"{name} {len(split.images):,}"
         for name, split in splits.items()
-        if not (name == "val" and split is splits["test"])
+        if name != "val" or experiment.evaluated_split == "val"
     )
     shape = "x".join(map(str, image_shape))
     if config.data.resize:

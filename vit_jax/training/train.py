@@ -261,16 +261,16 @@ def _solve_probe(
     clock.lap()
     history.train_seconds, history.cpu_seconds = clock.seconds, clock.cpu_seconds
     scores = {"accuracy": None, "loss": None}
-    if "val" in experiment.splits:
+    if split := experiment.evaluated_split:
         scores = experiment.evaluate(state.variables)
         history.add_evaluation(0, scores)
         # A start that was killed here may have left the same line.
         folder.forget_metrics_after(-1)
         folder.append_metrics(
-            {"step": 0, "epoch": 0.0, "split": "val", **scores, **clock.times()}
+            {"step": 0, "epoch": 0.0, "split": split, **scores, **clock.times()}
         )
         say(
-            f"val accuracy {scores['accuracy']:.2%} with a penalty of "
+            f"{split} accuracy {scores['accuracy']:.2%} with a penalty of "
             f"{1 / history.linear_probe['strength']:g}"
         )
     metadata = dataclasses.asdict(history)
