@@ -1,16 +1,9 @@
 """Settings on the command line: overrides, the list of all, and where data lie.
 
-Overrides look and work as those of `ml_collections.config_flags`, but are parsed here.
-That library parses a value by the type of the default, so that it refuses every field
-whose default is None, "=None" and 1e3 for an integer, and passes 5 for a duration on as
-text. It refuses an override before --config, takes "--config.a.b false" for true, and
-reports an unknown key as an AttributeError. Each of these needs code around it, and
-the ranges in `settings.FIELDS` need this module's check anyway: together more than
-the functions below. --flagfile of absl is refused: a config file holds settings.
-
-The commands' own flags are parsed by argparse. absl.flags would have one registry for
-all commands of a process, where each has its own --workdir, and knows neither named
-positional arguments nor a metavar; it would save no line.
+Overrides look and work as those of `ml_collections.config_flags`. That library parses a
+value by the type of the default, so that it refuses every setting whose default is
+None, "=None" and 1e3 for an integer, and takes "--config.a.b false" for true; therefore
+they are parsed here.
 """
 
 import argparse
