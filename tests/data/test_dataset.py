@@ -5,7 +5,7 @@ import pytest
 
 from vit_jax.config import make_config
 from vit_jax.data import dataset
-from vit_jax.data.dataset import Dataset, split_off_test, with_test
+from vit_jax.data.dataset import Dataset, with_test
 from vit_jax.errors import UserError
 
 
@@ -175,7 +175,7 @@ def test_data_without_a_test_split():
 
 def test_one_image_cannot_be_split():
     with pytest.raises(UserError, match='class "class_1" is 1, but at least 2'):
-        split_off_test(make_dataset([20, 1]))
+        with_test({"train": make_dataset([20, 1])})
 
 
 def test_a_fraction_is_held_out():

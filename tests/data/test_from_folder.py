@@ -8,6 +8,8 @@ from PIL import Image
 
 import vit_jax
 from tests.data.png_files import png_header
+from vit_jax import data
+from vit_jax.config import make_config
 from vit_jax.data import from_folder
 from vit_jax.data.image_files import MAX_PIXELS
 from vit_jax.errors import UserError
@@ -58,7 +60,9 @@ def test_one_folder_is_divided(tmp_path):
     for name, color in COLORS.items():
         for i in range(10):
             save(tmp_path / name / f"{i}.png", color)
-    parts = from_folder.load(str(tmp_path))
+    settings = {"source": "folder", "dir": str(tmp_path), "validation": 0}
+    config = make_config({"data": settings | {"select_on": "nothing"}})
+    parts = data.load(config.data)
     assert parts["train"].count_classes().tolist() == [8, 8]
     assert parts["test"].count_classes().tolist() == [2, 2]
 

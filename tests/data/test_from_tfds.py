@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from tests.data.servers import serving
+from vit_jax import data
+from vit_jax.config import make_config
 from vit_jax.data import download, from_tfds
 from vit_jax.errors import UserError
 
@@ -219,12 +221,14 @@ def test_images_of_many_sizes(tmp_path):
     ):
         from_tfds.load("tiny_pictures/sizes", str(tmp_path))
     splits = from_tfds.load("tiny_pictures/sizes", str(tmp_path), image_size=6)
-    assert splits["train"].images.shape == splits["test"].images.shape == (20, 6, 6, 3)
-    assert sorted(splits["test"].images[:, 5, 5, 1]) == list(range(10, 30))
+    assert splits["train"].images.shape == splits["val"].images.shape == (20, 6, 6, 3)
+    assert sorted(splits["val"].images[:, 5, 5, 1]) == list(range(10, 30))
 
 
 def test_splits(tmp_path):
-    splits = from_tfds.load("tiny_pictures/one_split", str(tmp_path))
+    settings = {"name": "tiny_pictures/one_split", "dir": str(tmp_path)}
+    settings |= {"validation": 0, "select_on": "nothing"}
+    splits = data.load(make_config({"data": settings}).data)
     assert {name: len(split) for name, split in splits.items()} == {
         "train": 16,
         "test": 4,

@@ -114,14 +114,20 @@ def _in_proportion(counts: Counts, total: int) -> Counts:
     return quotas
 
 
-def split_off_test(dataset: Dataset) -> dict[str, Dataset]:
-    """Divides data without splits into "train" and "test", a fifth of each class.
+def with_test(splits: dict[str, Dataset]) -> dict[str, Dataset]:
+    """`splits` with a "test": their own, or else "val", or else a fifth of "train".
 
-    The seed of the draw is fixed, so no setting moves an image to the other split.
+    It is a fifth of each class. The seed of the draw is fixed, so no setting moves an
+    image to the other split.
 
     Raises:
       UserError: a class has fewer than two images.
     """
+    if "test" in splits:
+        return splits
+    if "val" in splits:
+        return {"train": splits["train"], "test": splits["val"]}
+    dataset = splits["train"]
     counts = dataset.count_classes()
     if counts.min() < 2:
         name = dataset.class_names[counts.argmin()]
@@ -133,15 +139,6 @@ def split_off_test(dataset: Dataset) -> dict[str, Dataset]:
     test = np.maximum(1, (counts + 2) // 5)
     train, test = _draw(dataset, [counts - test, test], seed=0, purpose=TEST_SPLIT)
     return {"train": train, "test": test}
-
-
-def with_test(splits: dict[str, Dataset]) -> dict[str, Dataset]:
-    """`splits` with a "test": their own, or else "val", or else a fifth of "train"."""
-    if "test" in splits:
-        return splits
-    if "val" in splits:
-        return {"train": splits["train"], "test": splits["val"]}
-    return split_off_test(splits["train"])
 
 
 def hold_out(splits: dict[str, Dataset], config_data: Any) -> dict[str, Dataset]:

@@ -7,7 +7,7 @@ import unicodedata
 
 import numpy as np
 
-from vit_jax.data.dataset import Dataset, with_test
+from vit_jax.data.dataset import Dataset
 from vit_jax.data.decoded import decode_files
 from vit_jax.errors import UserError, show
 from vit_jax.files import user_path
@@ -16,10 +16,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
-    """The splits in a folder, as RGB, with classes and files sorted by name.
+    """The splits of a folder, as RGB, with classes and files sorted by name.
 
         path/train/cat/1.png   path/test/cat/2.png   (test, val or both)
-        path/cat/1.png                               (a fifth of each class is "test")
+        path/cat/1.png                               (all of them are "train")
 
     A warning names files that are no images, which are skipped, and the number of grey,
     palette and transparent images, which are converted. Names that begin with a dot are
@@ -63,7 +63,7 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
     converted = ", ".join(f"{n} {m}" for m, n in sorted(modes.items()) if m != "RGB")
     if converted:
         _LOGGER.warning("Converted to RGB: %s of %d images.", converted, modes.total())
-    return with_test(splits)
+    return splits
 
 
 def _class_names(folder: pathlib.Path) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from vit_jax.data.cifar_layouts import OFFICIAL
-from vit_jax.data.dataset import Dataset, with_test
+from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, requests_time_out
 from vit_jax.data.from_cifar_files import find_archive, read_records
 from vit_jax.data.image_files import decode_image
@@ -42,8 +42,7 @@ def load(
 
     Examples are sorted by their "id" if they have one. For CIFAR this is the official
     order, so that the arrays equal those of `from_cifar_files`. Other datasets keep the
-    fixed order of TFDS. Without a test split, the validation split is used for testing,
-    or else a fifth of each class.
+    fixed order of TFDS.
 
     Args:
       name: as for `tfds.load`, such as "cifar10" or "imagenet_resized/32x32".
@@ -73,7 +72,7 @@ def load(
             f"The TFDS dataset {name} has no train split, only "
             f"{', '.join(builder.info.splits)}; choose another one."
         )
-    return with_test(splits)
+    return splits
 
 
 def _find_prepared(name: str, data_dir: str) -> Any:

@@ -68,7 +68,7 @@ def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:
 
 
 def load(config_data: Any) -> dict[str, Dataset]:
-    """The splits of a run, as `hold_out` makes them of the data.
+    """The splits of a run, as `with_test` and `hold_out` make them of the data.
 
     Args:
       config_data: the "data" group of the settings.
