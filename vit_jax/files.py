@@ -32,8 +32,7 @@ _MAX_DEPTH = 20
 def cache_folder() -> pathlib.Path:
     """The user's folder for files that can be made again.
 
-    It is $XDG_CACHE_HOME/vit_jax, or ~/.cache/vit_jax, which the library platformdirs
-    would give on Linux, too.
+    It is $XDG_CACHE_HOME/vit_jax, or ~/.cache/vit_jax.
     """
     root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
     return pathlib.Path(root) / "vit_jax"
@@ -76,12 +75,7 @@ def refuse_links(folder: pathlib.Path, names: Iterable[str]) -> None:
     """
     root = os.path.realpath(folder)
     for top in (folder / name for name in names):
-        found = (
-            pathlib.Path(parent, name)
-            for parent, folders, files in os.walk(top)
-            for name in (*folders, *files)
-        )
-        for path in (top, *found):
+        for path in (top, *top.rglob("*")):
             target = os.path.realpath(path)
             if path.is_symlink() and os.path.commonpath([root, target]) != root:
                 raise UserError(

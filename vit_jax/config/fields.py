@@ -25,9 +25,8 @@ def _float(value: Any) -> float:
 
 
 def _sequence(value: Any) -> Sequence[Any]:
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise ValueError
-    if len(value) > _MAX_LENGTH:
+    is_sequence = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    if not is_sequence or len(value) > _MAX_LENGTH:
         raise ValueError
     return value
 

@@ -42,15 +42,11 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
             "with a folder of images for each class, or with such folders under train/ "
             "and test/."
         )
-    if (root / "train").is_dir():
-        folders = {
-            split: root / split
-            for split in ("train", "val", "test")
-            if (root / split).is_dir()
-        }
-    else:
-        folders = {"train": root}
     splits, modes = {}, collections.Counter()
+    names = ("train", "val", "test")
+    folders = {name: root / name for name in names if (root / name).is_dir()}
+    if "train" not in folders:
+        folders = {"train": root}
     names = _class_names(folders["train"])
     for split, folder in folders.items():
         if _class_names(folder) != names:

@@ -110,11 +110,8 @@ def decode_image(
       image_size: side in pixels of a square to which it is resized and cropped, as
         `fit` does; None keeps its size.
     """
-    image = Image.open(io.BytesIO(encoded))
-    mode = {1: "L", 3: "RGB"}[num_channels]
-    if image.mode != mode:
-        image = image.convert(mode)
-    if image_size and image.size != (image_size, image_size):
+    image = Image.open(io.BytesIO(encoded)).convert({1: "L", 3: "RGB"}[num_channels])
+    if image_size:
         image = fit(image, image_size, image_size)
     return np.asarray(image).reshape(image.height, image.width, num_channels)
 
