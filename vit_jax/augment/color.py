@@ -6,9 +6,7 @@ images, so the training images are the same. Arithmetic is in integers wherever 
 gives Pillow's result; elsewhere (`blend`, `autocontrast`) it is written so that neither
 a fused multiply-add nor the rounding of a device can change the result.
 
-The library dm_pix follows tf.image instead of Pillow: it computes in floats of 0..1,
-does not clip, and takes the mean of each channel for contrast. It has no sharpness,
-posterize, equalize or autocontrast.
+The library dm_pix follows tf.image instead of Pillow and has only some of them.
 """
 
 import functools

@@ -103,20 +103,6 @@ def _user_line(error: Exception) -> str:
     return f"{own[-1].filename}, line {own[-1].lineno}"
 
 
-def _make_mixing(config: Any) -> Callable[..., tuple[Array, Array]] | None:
-    """(key, images, targets, *, active) -> (images, targets), or None for no mixing."""
-    if not config.mix_prob or not (config.mixup_alpha or config.cutmix_alpha):
-        return None
-    return partial(
-        mix.random_mix,
-        per=config.mix_per,
-        mixup_alpha=config.mixup_alpha,
-        cutmix_alpha=config.cutmix_alpha,
-        prob=config.mix_prob,
-        switch_prob=config.mix_switch_prob,
-    )
-
-
 def make_augment(
     config: Any,
     *,
@@ -144,8 +130,16 @@ def make_augment(
       constant during a run; the last three are used by alternating flips only.
     """
     crop, flip, policy, erasing = _make_image_operations(config)
-    mixing = _make_mixing(config)
-    smoothing = config.label_smoothing
+    smoothing, mixing = config.label_smoothing, None
+    if config.mix_prob and (config.mixup_alpha or config.cutmix_alpha):
+        mixing = partial(
+            mix.random_mix,
+            per=config.mix_per,
+            mixup_alpha=config.mixup_alpha,
+            cutmix_alpha=config.cutmix_alpha,
+            prob=config.mix_prob,
+            switch_prob=config.mix_switch_prob,
+        )
 
     def augment_image(key, image, epoch, index, run_key):
         crop_key, flip_key, policy_key, erase_key = jax.random.split(key, 4)

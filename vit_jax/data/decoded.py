@@ -5,9 +5,6 @@ memory from there, so that the next start need not decode again and only the pag
 are read take memory. An entry, folders/KEY/, has images.npy and index.json. KEY is a
 hash of the names, sizes and times of the image files, so that changed files make a new
 entry; old entries are not removed.
-
-An array_record file would be as large and would be read record by record, whereas a
-mapped array returns a whole batch in one indexing operation.
 """
 
 import collections
