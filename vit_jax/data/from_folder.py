@@ -43,8 +43,8 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
             "and test/."
         )
     splits, modes = {}, collections.Counter()
-    names = ("train", "val", "test")
-    folders = {name: root / name for name in names if (root / name).is_dir()}
+    known = ("train", "val", "test")
+    folders = {split: root / split for split in known if (root / split).is_dir()}
     if "train" not in folders:
         folders = {"train": root}
     names = _class_names(folders["train"])
