@@ -21,10 +21,6 @@ from jaxtyping import Array
 
 from vit_jax.models.cpu import convolution, products
 
-# What XLA leaves to YNNPACK on a CPU. By default this includes convolutions.
-_YNN_OPTION = "xla_cpu_experimental_ynn_fusion_type"
-_YNN_FUSIONS = "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
-
 # Multiply-accumulates of one microbatch's forward pass below which splitting a batch
 # does not pay: a few tenths of a second on two cores.
 MIN_MICROBATCH_MACS = 8e9
@@ -250,7 +246,10 @@ def compiler_options() -> dict[str, str]:
     for a version of XLA that does not know the options.
     """
     options = {
-        _YNN_OPTION: _YNN_FUSIONS,
+        # What XLA leaves to YNNPACK; by default this includes convolutions.
+        "xla_cpu_experimental_ynn_fusion_type": (
+            "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_REDUCE"
+        ),
         "xla_disable_hlo_passes": "cse_barrier_expander",  # The pass removes barriers.
     }
     try:

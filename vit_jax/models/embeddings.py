@@ -76,10 +76,7 @@ class ConvStem(nn.Module):
 
     @nn.compact
     def __call__(
-        self,
-        images: Float[Array, "batch height width channels"],
-        *,
-        train: bool,
+        self, images: Float[Array, "batch height width channels"], *, train: bool
     ) -> Float[Array, "batch rows columns tokens_width"]:
         kernel_init = nn.initializers.he_normal()
         if self.layer_init == "pytorch":

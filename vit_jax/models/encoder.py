@@ -149,26 +149,16 @@ class EncoderBlock(nn.Module):
     def __call__(
         self, tokens: Float[Array, "batch tokens width"], *, train: bool
     ) -> Float[Array, "batch tokens width"]:
-        settings = self.settings
-        attention = SelfAttention(settings, name="attention")
-        mlp = Mlp(settings, name="mlp")
-        norm = {"epsilon": settings.norm_eps, "dtype": settings.dtype}
-        scale1, scale2 = (
-            BranchScale(settings.layer_scale, self.drop_path, name=f"branch_scale{i}")
-            for i in (1, 2)
-        )
-
-        def add(x, branch):
-            return backend.with_stored_gradient(x + branch)
-
-        x = tokens
-        if settings.norm_position == "pre":
-            branch = attention(*norm_before_dense(x, name="norm1", **norm), train=train)
-            x = add(x, scale1(branch, train=train))
-            branch = mlp(*norm_before_dense(x, name="norm2", **norm), train=train)
-            return add(x, scale2(branch, train=train))
-        x = add(x, scale1(attention(x, train=train), train=train))
-        x = LayerNorm(name="norm1", **norm)(x)
-        branch = mlp(x, train=train)
-        x = add(x, scale2(branch, train=train))
-        return LayerNorm(name="norm2", **norm)(x)
+        settings, x = self.settings, tokens
+        sublayers = SelfAttention(settings, name="attention"), Mlp(settings, name="mlp")
+        norm, is_pre = (settings.norm_eps, settings.dtype), settings.norm_position == "pre"
+        for i, sublayer in enumerate(sublayers, start=1):
+            scale = BranchScale(
+                settings.layer_scale, self.drop_path, name=f"branch_scale{i}"
+            )
+            read = norm_before_dense(x, *norm, name=f"norm{i}") if is_pre else (x,)
+            branch = scale(sublayer(*read, train=train), train=train)
+            x = backend.with_stored_gradient(x + branch)
+            if not is_pre:
+                x = LayerNorm(*norm, name=f"norm{i}")(x)
+        return x

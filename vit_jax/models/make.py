@@ -94,8 +94,7 @@ def make_model(
         have no effect, or settings do not fit each other or the image.
     """
     network = _row(config_model["name"]).func
-    if config_model["name"] not in _BUILT_IN:
-        _check_interface(config_model["name"], network)
+    _check_interface(config_model["name"], network)
     settings = _resolve(config_model)
     if network is ViT:
         _check_patches(settings, image_shape)
@@ -123,9 +122,7 @@ def model_settings(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, An
 
 def _row(name: str) -> functools.partial:
     require_known(name, MODELS, "model", "set config.model.name to")
-    # A user's own model may be a class.
-    row = MODELS[name]
-    return row if isinstance(row, functools.partial) else functools.partial(row)
+    return functools.partial(MODELS[name])  # A user's own model may be a class.
 
 
 def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,7 @@ def activation_bytes(model: nn.Module, input_shape: tuple[int, int, int]) -> lis
 
     Without a gradient no layer's output is kept longer than the next one needs it.
     """
-    outputs = jax.tree.leaves(output_shapes(model, input_shape))
-    return [num_bytes(output) for output in outputs]
+    return [num_bytes(x) for x in jax.tree.leaves(output_shapes(model, input_shape))]
 
 
 def require_memory(needs: dict[str, int], free: int | None) -> None:
