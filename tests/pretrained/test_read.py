@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from tests.pretrained.damaged_files import GOOD, entry, header, npz, refusal
+from vit_jax.errors import UserError
 from vit_jax.pretrained import read_weights
+from vit_jax.pretrained.read import check_zip
 
 
 def test_a_header_of_any_size_is_told_from_other_formats(tmp_path):
@@ -108,3 +110,24 @@ def test_bad_npz_is_refused(tmp_path):
     assert "CRC" in refusal(path)
     other = npz(tmp_path / "other.zip", {"readme.txt": b""})
     assert "neither .safetensors nor a zip of PyTorch" in refusal(other)
+
+
+@pytest.mark.parametrize(
+    "compression, ratio, words",
+    [
+        (zipfile.ZIP_DEFLATED, 20, "declares 5,000 bytes of content in a file of"),
+        (zipfile.ZIP_DEFLATED, 1, "declares 5,000 bytes"),
+        (zipfile.ZIP_BZIP2, 100, "members that are compressed"),
+        (zipfile.ZIP_DEFLATED, 100, None),
+    ],
+)
+def test_what_unpacks_to_more_or_in_another_way_is_refused(
+    tmp_path, compression, ratio, words
+):
+    path = npz(tmp_path / "x", {"zeros": bytes(5000)}, compression)
+    with zipfile.ZipFile(path) as archive:
+        if words is None:
+            check_zip(path, archive, largest_ratio=ratio)
+            return
+        with pytest.raises(UserError, match=f"{words}.*nothing was read"):
+            check_zip(path, archive, largest_ratio=ratio)

@@ -151,7 +151,8 @@ class EncoderBlock(nn.Module):
     ) -> Float[Array, "batch tokens width"]:
         settings, x = self.settings, tokens
         sublayers = SelfAttention(settings, name="attention"), Mlp(settings, name="mlp")
-        norm, is_pre = (settings.norm_eps, settings.dtype), settings.norm_position == "pre"
+        norm = (settings.norm_eps, settings.dtype)
+        is_pre = settings.norm_position == "pre"
         for i, sublayer in enumerate(sublayers, start=1):
             scale = BranchScale(
                 settings.layer_scale, self.drop_path, name=f"branch_scale{i}"

@@ -1,8 +1,7 @@
 """Pretrained ViTs: their weights in, and ours out.
 
 read.py        a file or folder, recognised by its content, and .npz;
-               safetensors_format.py, pth_format.py: one format each; zip_file.py: the
-               sizes that a zip declares
+               safetensors_format.py, pth_format.py: one format each
 layouts.py     tables of the names that other libraries use; rename.py: gives tensors
                our names, and their axes one order
 fit.py         fits tokens, positions and patch kernels to a model

@@ -64,7 +64,10 @@ def load_pretrained(
         renamed.tensors[name] = np.asarray(array, np.float32)
     report = _start_report(weights, renamed, model)
     _check_meaning(report, model)
-    shapes = _parameter_shapes(model, image_shape)
+    shapes = traverse_util.flatten_dict(
+        variable_shapes(model, image_shape)["params"], sep="/"
+    )
+    shapes = {name: leaf.shape for name, leaf in shapes.items()}
     if isinstance(model, ViT):
         fit_tokens(
             renamed,
@@ -119,6 +122,7 @@ def _check_options(
 
 def _start_report(weights: Weights, renamed: Renamed, model: nn.Module) -> Report:
     settings = settings_of(renamed, weights.path)
+    is_open = "num_heads" not in settings and hasattr(model, "num_heads")
     return Report(
         path=weights.path,
         format=weights.format,
@@ -130,11 +134,7 @@ def _start_report(weights: Weights, renamed: Renamed, model: nn.Module) -> Repor
             for name, value in settings.items()
             if not _same(name, value, getattr(model, name, None))
         },
-        assumed={
-            name: getattr(model, name)
-            for name in ("num_heads",)
-            if name not in settings and hasattr(model, name)
-        },
+        assumed={"num_heads": model.num_heads} if is_open else {},
         dropped=dict(renamed.dropped),
     )
 
@@ -157,14 +157,6 @@ def _same(name: str, value: Any, ours: Any) -> bool:
     if isinstance(value, float) and isinstance(ours, int | float):
         return math.isclose(value, ours)
     return value == ours
-
-
-def _parameter_shapes(
-    model: nn.Module, image_shape: tuple[int, int, int]
-) -> dict[str, tuple[int, ...]]:
-    shapes = variable_shapes(model, image_shape)["params"]
-    params = traverse_util.flatten_dict(shapes, sep="/")
-    return {name: leaf.shape for name, leaf in params.items()}
 
 
 def _fit_stem(
@@ -213,10 +205,9 @@ def _fit_head(
             del renamed.tensors[name]
             reason = "the model has no distillation token"
             report.dropped[renamed.sources.pop(name)] = reason
-    names = [x for x in shapes if x.split("/")[0] in ("head", "distillation_head")]
-    if head == "keep" and "head/bias" not in shapes:
-        return  # A model of the user's own: `match_parameters` compares all names.
     if head == "keep":
+        if "head/bias" not in shapes:
+            return  # A model of the user's own: `match_parameters` compares all names.
         num_classes = renamed.tensors.get("head/bias", np.empty(0)).size
         between = [name for name in report.dropped if "pre_logits" in name]
         if num_classes != shapes["head/bias"][0] or between:
@@ -227,6 +218,7 @@ def _fit_head(
                 "fresh or a zero head."
             )
         return
+    names = [x for x in shapes if x.split("/")[0] in ("head", "distillation_head")]
     for name in names:
         if renamed.tensors.pop(name, None) is not None:
             report.dropped[renamed.sources.pop(name)] = f"the head is {head}"

@@ -61,13 +61,9 @@ class Report:
             for name, value in self.assumed.items()
         ]
         for name, (file, model) in self.differences.items():
-            rows.append(
-                (
-                    "differs",
-                    f"config.model.{name} is {model}, the weights' is {file}: "
-                    f"--config.model.{name}={file} takes theirs",
-                )
-            )
+            text = f"config.model.{name} is {model}, the weights' is {file}: "
+            text += f"--config.model.{name}={file} takes theirs"
+            rows.append(("differs", text))
         return "\n".join(f"{label:<14}{text}" for label, text in rows)
 
 

@@ -19,7 +19,6 @@ import ml_dtypes
 import numpy as np
 
 from vit_jax.errors import UserError
-from vit_jax.pretrained.zip_file import open_zip
 
 _STORAGES = {
     "DoubleStorage": np.float64,
@@ -59,36 +58,38 @@ class _Tensor(NamedTuple):
     strides: tuple[int, ...]
 
 
-def read_pth(path: pathlib.Path) -> dict[str, np.ndarray]:
+def read_pth(path: pathlib.Path, archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
     """The tensors of the state dict by name.
 
     Of several state dicts the averaged one is taken: "teacher", "model_ema",
     "state_dict_ema", then "model" and "state_dict".
 
+    Args:
+      path: of the file.
+      archive: the same, opened, in which no member is compressed.
+
     Raises:
       UserError: the pickle asks for more than tensors need, a tensor lies outside its
         storage, or there is no state dict.
     """
-    with open_zip(path, largest_ratio=1) as archive:
-        (pickled,) = (n for n in archive.namelist() if n.split("/")[-1] == "data.pkl")
-        folder = pickled.removesuffix("data.pkl")
-        if f"{folder}byteorder" in archive.namelist():
-            order = archive.read(f"{folder}byteorder")
-            if order != b"little":
-                raise UserError(
-                    f"The weights file {path} has the byte order {order!r}, expected "
-                    "little; save it on another machine."
-                )
-        state_dict = _find_state_dict(path, _load(path, archive.read(pickled)))
-        # Views of one storage would each be copied later.
-        declared = sum(math.prod(tensor.shape) for tensor in state_dict.values())
-        if declared > path.stat().st_size:
+    (pickled,) = (n for n in archive.namelist() if n.split("/")[-1] == "data.pkl")
+    folder = pickled.removesuffix("data.pkl")
+    if f"{folder}byteorder" in archive.namelist():
+        order = archive.read(f"{folder}byteorder")
+        if order != b"little":
             raise UserError(
-                f"The weights file {path} declares tensors of {declared:,} numbers, "
-                "which is more than it holds; it is damaged or malicious: fetch it "
-                "again."
+                f"The weights file {path} has the byte order {order!r}, expected "
+                "little; save it on another machine."
             )
-        return _read_tensors(path, archive, f"{folder}data/", state_dict)
+    state_dict = _find_state_dict(path, _load(path, archive.read(pickled)))
+    # Views of one storage would each be copied later.
+    declared = sum(math.prod(tensor.shape) for tensor in state_dict.values())
+    if declared > path.stat().st_size:
+        raise UserError(
+            f"The weights file {path} declares tensors of {declared:,} numbers, which "
+            "is more than it holds; it is damaged or malicious: fetch it again."
+        )
+    return _read_tensors(path, archive, f"{folder}data/", state_dict)
 
 
 def _load(path: pathlib.Path, content: bytes) -> Any:

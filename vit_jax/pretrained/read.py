@@ -17,7 +17,6 @@ from vit_jax.errors import UserError
 from vit_jax.files import user_path
 from vit_jax.pretrained.pth_format import read_pth
 from vit_jax.pretrained.safetensors_format import read_safetensors
-from vit_jax.pretrained.zip_file import open_zip
 
 # Beginnings of files that people take for weights, and what they are.
 _FOREIGN = {
@@ -32,9 +31,6 @@ _FOREIGN = {
     b"<": "is a web page and not the file itself; fetch the file behind its link",
     b"\x89HDF": "is HDF5, as Keras writes it; take the same weights from timm",
 }
-
-# The settings of a model that the shapes of its parameters do not show.
-METADATA_SETTINGS = ("num_heads", "norm_eps", "activation", "norm_position")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,13 +100,12 @@ def weights_from_params(
       path: where they come from, for messages and the report.
       sha256: of what they were read from.
       grid: rows and columns of a ViT's patches.
-      config_model: the settings of the model. Those that the shapes of the parameters
-        do not show become metadata.
+      config_model: the settings of the model.
     """
     flat = traverse_util.flatten_dict(params, sep="/")
     tensors = {name: np.asarray(x) for name, x in flat.items()}
-    stated = {name: (config_model or {}).get(name) for name in METADATA_SETTINGS}
-    return Weights(path, "vit_jax", sha256, tensors, stated | {"grid": grid})
+    metadata = {**(config_model or {}), "grid": grid}
+    return Weights(path, "vit_jax", sha256, tensors, metadata)
 
 
 def _read_file(path: pathlib.Path) -> Weights:
@@ -132,21 +127,51 @@ def _read_file(path: pathlib.Path) -> Weights:
     if start.startswith(b"PK"):
         with zipfile.ZipFile(path) as archive:
             names = [name.split("/")[-1] for name in archive.namelist()]
-        if names.count("data.pkl") == 1:
-            return Weights(str(path), "pth", sha256, read_pth(path))
-        if names and all(name.endswith(".npy") for name in names):
-            return Weights(str(path), "npz", sha256, _read_npz(path))
+            if names.count("data.pkl") == 1:
+                check_zip(path, archive, largest_ratio=1)
+                return Weights(str(path), "pth", sha256, read_pth(path, archive))
+            if names and all(name.endswith(".npy") for name in names):
+                # Trained weights hardly shrink; fresh ones may be zero in parts.
+                check_zip(path, archive, largest_ratio=20)
+                return Weights(str(path), "npz", sha256, _read_npz(path))
     raise UserError(
         f"The weights file {path} is neither .safetensors nor a zip of PyTorch (.pth) "
         f"or NumPy (.npz), but begins with {start[:8]!r}; give one of these."
     )
 
 
+def check_zip(
+    path: pathlib.Path, archive: zipfile.ZipFile, *, largest_ratio: int
+) -> None:
+    """Refuses a zip whose members could unpack to more than expected.
+
+    Args:
+      largest_ratio: how many times the size of the file its members may have together;
+        1: nothing is compressed, which also excludes members that overlap.
+
+    Raises:
+      UserError: the members declare more, or one of them is compressed in another way
+        than by deflation.
+    """
+    members, size = archive.infolist(), path.stat().st_size
+    allowed = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED][: 1 + (largest_ratio > 1)]
+    declared = sum(member.file_size for member in members)
+    if declared > largest_ratio * size:
+        message = f"declares {declared:,} bytes of content in a file of {size:,} bytes"
+    elif any(member.compress_type not in allowed for member in members):
+        message = "holds members that are compressed, which no such file should be"
+    else:
+        return
+    raise UserError(
+        f"The weights file {path} {message}; nothing was read from it: fetch the file "
+        "again from where its authors offer it."
+    )
+
+
 def _read_npz(path: pathlib.Path) -> dict[str, np.ndarray]:
     """The arrays by name. NumPy writes bfloat16 as two bytes without a type."""
     tensors = {}
-    # Trained weights hardly shrink; fresh ones may be zero in parts.
-    with open_zip(path, largest_ratio=20), np.load(path, allow_pickle=False) as archive:
+    with np.load(path, allow_pickle=False) as archive:
         for name in archive.files:
             try:
                 array = archive[name]

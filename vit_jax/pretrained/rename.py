@@ -14,7 +14,10 @@ import numpy as np
 
 from vit_jax.errors import UserError
 from vit_jax.pretrained.layouts import DINO_PREFIXES, DROPPED, LAYOUTS, Layout
-from vit_jax.pretrained.read import METADATA_SETTINGS, Weights
+from vit_jax.pretrained.read import Weights
+
+# The settings of a model that the shapes of its parameters do not show.
+_METADATA_SETTINGS = ("num_heads", "norm_eps", "activation", "norm_position")
 
 
 @dataclasses.dataclass
@@ -48,7 +51,7 @@ def rename(weights: Weights) -> Renamed:
     """
     name, prefix = _find_layout(weights)
     layout = LAYOUTS.get(name)
-    stated = {key: weights.metadata.get(key) for key in METADATA_SETTINGS}
+    stated = {key: weights.metadata.get(key) for key in _METADATA_SETTINGS}
     ours = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
     stated["activation"] = ours.get(stated["activation"], stated["activation"])
     stated = {key: value for key, value in stated.items() if value is not None}
@@ -121,9 +124,10 @@ def _add(
     if target is None or target in renamed.tensors:
         renamed.unknown.append(source)
         return
-    num_heads = _num_heads(target, array)
-    if num_heads:
-        renamed.settings.setdefault("num_heads", num_heads)
+    # Kernels that have an axis for the heads tell their number.
+    for layer, ndim in (("query", 3), ("qkv", 4)):
+        if target.endswith(f"attention/{layer}/kernel") and array.ndim == ndim:
+            renamed.settings.setdefault("num_heads", array.shape[-2])
     if renamed.layout in ("timm", "hugging_face") and target.endswith("kernel"):
         array = array.transpose(2, 3, 1, 0) if array.ndim == 4 else array.T
     renamed.tensors[target] = array.reshape(unified_shape(target, array.shape))
@@ -146,15 +150,6 @@ def _target(layers: dict[str, str], name: str, ndim: int) -> str | None:
     if target and block:
         target = target.replace("#", block.group(2))
     return target
-
-
-def _num_heads(target: str, array: np.ndarray) -> int | None:
-    """The number of heads, from a kernel that has an axis for them; else None."""
-    if target.endswith("attention/query/kernel") and array.ndim == 3:
-        return array.shape[1]
-    if target.endswith("attention/qkv/kernel") and array.ndim == 4:
-        return array.shape[2]
-    return None
 
 
 def unified_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
