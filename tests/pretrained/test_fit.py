@@ -6,13 +6,12 @@ Registers and positions are fitted to the grid of a model.
 import jax
 import numpy as np
 import pytest
-from flax import traverse_util
 
 from tests.pretrained.loading import OURS, SIZES, TIMM, load, make, refusal
 from tests.pretrained.weight_files import google_tensors
 from tests.rows import slow
 from vit_jax.models import ViT
-from vit_jax.pretrained import implied_settings, weights_from_params
+from vit_jax.pretrained import Weights, implied_settings
 from vit_jax.pretrained.fit import RULES, resize_grid, resize_kernel
 
 GRID = np.random.default_rng(0).standard_normal((14, 14, 8)).astype(np.float32)
@@ -134,11 +133,11 @@ def test_a_distillation_token_and_its_head_are_taken_where_the_model_has_them():
     kernel = tensors["head_dist.weight"].T
     np.testing.assert_array_equal(params["distillation_head/kernel"], kernel)
     # Our own parameters are read back, with registers behind the patches.
-    tree = traverse_util.unflatten_dict(params, sep="/")
-    tree["registers"] = np.ones((1, 3, 16), np.float32)
-    own = weights_from_params(tree, "run", "0" * 64, (3, 3))
-    again, _ = load(own, model=model.clone(num_registers=3))
-    for name, array in traverse_util.flatten_dict(tree, sep="/").items():
+    own = {name: np.asarray(array) for name, array in params.items()}
+    own["registers"] = np.ones((1, 3, 16), np.float32)
+    source = Weights("run", "vit_jax", "0" * 64, own, {"grid": (3, 3)})
+    again, _ = load(source, model=model.clone(num_registers=3))
+    for name, array in own.items():
         np.testing.assert_array_equal(again[name], array, err_msg=name)
 
     params, report = load(tensors, model=model, head="zero")

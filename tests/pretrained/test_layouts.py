@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from flax import traverse_util
 
 from tests.pretrained.loading import OURS, SIZES, TIMM, load, refusal
 from tests.pretrained.weight_files import google_tensors, safetensors_bytes
-from vit_jax.pretrained import implied_settings, read_weights, weights_from_params
+from vit_jax.pretrained import Weights, implied_settings, read_weights
 
 
 @pytest.mark.parametrize(
@@ -29,8 +28,7 @@ def test_every_layout_gives_the_same_parameters(layout, tmp_path):
             np.savez(file, **tensors)
     source = path
     if layout == "own":
-        params = traverse_util.unflatten_dict(OURS, sep="/")
-        source = weights_from_params(params, "run", "0" * 64, (3, 3))
+        source = Weights("run", "vit_jax", "0" * 64, OURS, {"grid": (3, 3)})
     params, report = load(read_weights(path) if layout != "own" else source)
     assert params.keys() == OURS.keys()
     for name, array in OURS.items():

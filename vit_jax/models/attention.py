@@ -268,14 +268,8 @@ def mimetic_kernels(
     noise = jax.random.normal(value_rng, (width, width)) / width**0.5
     value, out = _factorise(-0.4 * identity + 0.4 * noise, width)
 
-    qkv = jnp.stack(
-        [
-            query.swapaxes(0, 1),
-            key_.swapaxes(0, 1),
-            value.reshape(width, num_heads, head_width),
-        ],
-        axis=1,
-    )
+    value = value.reshape(width, num_heads, head_width)
+    qkv = jnp.stack([query.swapaxes(0, 1), key_.swapaxes(0, 1), value], axis=1)
     return qkv, out.T.reshape(num_heads, head_width, width)
 
 

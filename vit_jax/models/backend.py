@@ -25,10 +25,6 @@ from vit_jax.models.cpu import convolution, products
 # does not pay: a few tenths of a second on two cores.
 MIN_MICROBATCH_MACS = 8e9
 
-# On an accelerator: enough steps to hide the host's work, and few enough for a signal
-# to be answered soon.
-_MAX_STEPS_PER_DISPATCH = 100
-
 # Platform and compute capability of a device that this machine does not have, or None.
 _OTHER_DEVICE = contextvars.ContextVar("device", default=None)
 
@@ -177,9 +173,10 @@ def max_steps_per_dispatch() -> int:
     """The most optimizer steps that one compiled program should do.
 
     One on a CPU, where a dispatch costs microseconds and a convolution inside a loop is
-    slow, see `unrolls_loops`.
+    slow, see `unrolls_loops`. On an accelerator enough to hide the host's work, and few
+    enough for a signal to be answered soon.
     """
-    return 1 if platform() == "cpu" else _MAX_STEPS_PER_DISPATCH
+    return 1 if platform() == "cpu" else 100
 
 
 def groups_leaves() -> bool:

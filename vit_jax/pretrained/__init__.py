@@ -15,7 +15,7 @@ is run, and neither PyTorch nor timm is needed.
 
 from vit_jax.pretrained.load import implied_settings, load_pretrained
 from vit_jax.pretrained.match import Report
-from vit_jax.pretrained.read import Weights, read_weights, weights_from_params
+from vit_jax.pretrained.read import Weights, read_weights
 from vit_jax.pretrained.write import save_timm
 
 __all__ = [
@@ -25,5 +25,4 @@ __all__ = [
     "load_pretrained",
     "read_weights",
     "save_timm",
-    "weights_from_params",
 ]

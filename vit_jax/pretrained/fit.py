@@ -138,11 +138,8 @@ def _pop_registers(
     renamed: Renamed, shapes: dict[str, tuple[int, ...]]
 ) -> tuple[np.ndarray | None, list[str]]:
     """The registers, in order, and their names in the file."""
-    names = [
-        name for name in ("distillation_token", "registers") if name in renamed.tensors
-    ]
-    if "distillation_token" in names and "distillation_token" in shapes:
-        names.remove("distillation_token")
+    names = [] if "distillation_token" in shapes else ["distillation_token"]
+    names = [name for name in (*names, "registers") if name in renamed.tensors]
     found = [renamed.tensors.pop(name) for name in names]
     sources = [renamed.sources.pop(name) for name in names]
     return (np.concatenate(found, axis=1) if found else None), sources

@@ -6,12 +6,10 @@ import json
 import os
 import pathlib
 import zipfile
-from collections.abc import Mapping
 from typing import Any
 
 import ml_dtypes
 import numpy as np
-from flax import traverse_util
 
 from vit_jax.errors import UserError
 from vit_jax.files import user_path
@@ -38,8 +36,8 @@ class Weights:
     """Pretrained tensors by the names they have in their file.
 
     Attributes:
-      path: of the file.
-      format: "safetensors", "pth", "npz" or "vit_jax".
+      path: of the file, or of the folder of a run of this package.
+      format: "safetensors", "pth", "npz", or "vit_jax" for parameters of such a run.
       sha256: of the file, in hexadecimal digits.
       tensors: by name, in the file's dtypes and orientation.
       metadata: what the file says of its model, where it does: "num_heads",
@@ -84,28 +82,6 @@ def read_weights(path: str | os.PathLike) -> Weights:
             f"The weights file {path} is damaged ({type(error).__name__}: {error}); "
             "fetch it again."
         ) from error
-
-
-def weights_from_params(
-    params: Mapping[str, Any],
-    path: str,
-    sha256: str,
-    grid: tuple[int, int] | None,
-    config_model: Mapping[str, Any] | None = None,
-) -> Weights:
-    """Parameters of a model of this package as pretrained weights.
-
-    Args:
-      params: as `model.init` returns them.
-      path: where they come from, for messages and the report.
-      sha256: of what they were read from.
-      grid: rows and columns of a ViT's patches.
-      config_model: the settings of the model.
-    """
-    flat = traverse_util.flatten_dict(params, sep="/")
-    tensors = {name: np.asarray(x) for name, x in flat.items()}
-    metadata = {**(config_model or {}), "grid": grid}
-    return Weights(path, "vit_jax", sha256, tensors, metadata)
 
 
 def _read_file(path: pathlib.Path) -> Weights:

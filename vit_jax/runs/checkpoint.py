@@ -37,7 +37,7 @@ from vit_jax.runs.orbax_manager import (
 from vit_jax.runs.ranking import NEVER_BEST, inspect_state, rank
 
 
-class Checkpoints:
+class Checkpoints(contextlib.AbstractContextManager):
     """The best and the two newest checkpoints of one run.
 
     Best is the highest accuracy, then the lowest loss, then the earliest step. Without
@@ -62,10 +62,7 @@ class Checkpoints:
             self._remove_leftovers()
         self._handler = HashedStateHandler()
         self._manager = make_manager(
-            self._directory,
-            self._handler,
-            policy=self,
-            read_only=read_only,
+            self._directory, self._handler, policy=self, read_only=read_only
         )
         self._ranks: dict[int, tuple[float, float]] = {}
         self._damage: dict[int, str] = {}
@@ -100,9 +97,6 @@ class Checkpoints:
                 return found
             # The training that owns the folder has removed one meanwhile.
             self._manager.reload()
-
-    def __enter__(self) -> "Checkpoints":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,19 +1,4 @@
-"""A run's folder and its small files.
-
-config.json        every setting, with what the model and dataset filled in
-dataset.json       class names, image shape, number of examples in each split
-environment.json   versions, devices and command of the last start, and earlier ones
-metrics.jsonl      one JSON object a line: {"step", "epoch", "split", "loss", ...}
-pretrained.json    where the run started from weights: what became of each tensor
-results.json       the selected checkpoint's scores
-checkpoints/       the best state and the two newest
-figures/           training curves, reconstructions and whatever else was drawn
-report.html        of `evaluate --report`, with its numbers as CSV files
-reports/           reports of other splits, checkpoints and image files
-explain.json       of `explain`: how faithful each kind of heat map is
-profile/           of `main --profile`
-tensorboard/       if config.tensorboard is set
-lock.json          the process that trains here, or the last one that did
+"""A run's folder and its small files, which docs/run_folder.md lists.
 
 Of several processes only the primary one writes; all of them read.
 """
@@ -78,23 +63,18 @@ class RunFolder:
         self._metrics = self.path / "metrics.jsonl"
 
     def create(self) -> None:
-        """Creates the folder; raises UserError if it cannot be written to, or if a link
-        leads out of it."""
+        """Creates the folder; raises UserError if it cannot be written to, if a link
+        leads out of it, or if files that are no run's would be overwritten."""
         make_folder(self.path, "--workdir")
         refuse_links(self.path, _FOLDERS)
-        if not self.has("config"):
-            self._require_empty()
-        make_folder(self.figures, "--workdir")
-
-    def _require_empty(self) -> None:
-        """Refuses a folder whose files, which are no run's, would be overwritten."""
-        for name in _FOLDERS:
-            if (self.path / name).is_dir() and any((self.path / name).iterdir()):
+        for folder in (self.path / name for name in _FOLDERS):
+            if not self.has("config") and folder.is_dir() and any(folder.iterdir()):
                 raise UserError(
-                    f"{self.path} has files in {name}/ but no config.json, so it is no "
-                    "run's folder; give another --workdir, best one that does not "
-                    "exist yet."
+                    f"{self.path} has files in {folder.name}/ but no config.json, so "
+                    "it is no run's folder; give another --workdir, best one that does "
+                    "not exist yet."
                 )
+        make_folder(self.figures, "--workdir")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -211,7 +191,21 @@ class RunFolder:
     def read_dataset(self) -> dict[str, Any]:
         """The content of dataset.json; raises as `read` does."""
         content = self.read("dataset")
-        _require_dataset(content, self.path / "dataset.json")
+        names, shape = content.get("class_names"), content.get("image_shape")
+        if not (
+            isinstance(names, list)
+            and all(isinstance(name, str) for name in names)
+            and 0 < len(set(names)) == len(names)
+            and isinstance(shape, list)
+            and all(type(size) is int and 0 < size <= MAX_SIDE for size in shape)
+            and len(shape) == 3
+            and shape[2] in (1, 3)
+        ):
+            raise UserError(
+                f"{self.path / 'dataset.json'} is damaged: it must have class_names, "
+                "which are different texts, and image_shape, which is height, width "
+                "and 1 or 3; restore it from a copy."
+            )
         return content
 
     def read_results(self) -> dict[str, Any]:
@@ -242,28 +236,9 @@ class RunFolder:
 def _to_compare(config: ConfigDict) -> dict[str, Any]:
     """Settings by key, as JSON; a setting that an older run lacks has its default."""
     config = config.copy_and_resolve_references()
-    for name, value in models.model_settings(config.model).items():
-        config[f"model.{name}"] = value
+    config.model = models.model_settings(config.model)
     # The file may lie in another folder, on another machine for example.
     config.code = pathlib.Path(config.code).name
     if config.data.source == "folder":
         config.data.name = ""  # that of the folder, which may be renamed
     return dict(flatten(as_json(config.to_dict())))
-
-
-def _require_dataset(content: dict[str, Any], file: pathlib.Path) -> None:
-    names, shape = content.get("class_names"), content.get("image_shape")
-    if not (
-        isinstance(names, list)
-        and all(isinstance(name, str) for name in names)
-        and 0 < len(set(names)) == len(names)
-        and isinstance(shape, list)
-        and all(type(size) is int and 0 < size <= MAX_SIDE for size in shape)
-        and len(shape) == 3
-        and shape[2] in (1, 3)
-    ):
-        raise UserError(
-            f"{file} is damaged: it must have class_names, which are different texts, "
-            "and image_shape, which is height, width and 1 or 3; restore it from a "
-            "copy."
-        )

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO
 import jax
 
 from vit_jax.errors import UserError, shorten
-from vit_jax.files import read_file
+from vit_jax.files import read_file, write_file
 
 _NAME = "manifest.json"
 _METADATA = "_METADATA"  # Orbax's
@@ -30,10 +30,7 @@ def write_manifest(folder: pathlib.Path) -> None:
         with path.open("rb") as file:
             digests[name] = _sha256(file)
             os.fsync(file.fileno())  # a power cut could empty a file without this
-    with (folder / _NAME).open("w") as file:
-        json.dump({"sha256": digests}, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
+    write_file(folder / _NAME, json.dumps({"sha256": digests}, indent=1))
 
 
 def digest(folder: pathlib.Path) -> str:

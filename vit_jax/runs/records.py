@@ -7,8 +7,8 @@ split that was scored: "val", or "test" where that split chooses the checkpoint.
 import json
 import pathlib
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 from vit_jax.files import (
     MAX_JSON_BYTES,
@@ -19,8 +19,6 @@ from vit_jax.files import (
     report_failure,
     write_file,
 )
-
-Record = TypeVar("Record", bound=Mapping[str, Any])
 
 
 def append_record(file: pathlib.Path, record: dict[str, Any]) -> None:
@@ -60,7 +58,7 @@ def read_records(file: pathlib.Path) -> list[dict[str, Any]]:
     return records
 
 
-def evaluations(records: Iterable[Record]) -> list[Record]:
+def evaluations(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """The records of evaluations during training, in order.
 
     Older versions wrote "val" also where the test split was scored.

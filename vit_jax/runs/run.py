@@ -44,8 +44,7 @@ def normalize(
     images: UInt8[Array, "*b h w c"], config_data: ConfigDict
 ) -> Float[Array, "*b rows columns c"]:
     """The model's input: (images / 255 - mean) / std, resized where a size is set."""
-    mean, std = config_data.mean, config_data.std
-    normalized = augment.normalize(images, mean=mean, std=std)
+    normalized = augment.normalize(images, mean=config_data.mean, std=config_data.std)
     return augment.resize(normalized, config_data.resize)
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from flax import traverse_util
 from ml_collections import ConfigDict
 
 from vit_jax import augment, models
 from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
-from vit_jax.pretrained import Report, Weights, load_pretrained, weights_from_params
+from vit_jax.pretrained import Report, Weights, load_pretrained
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.runs.run import Run
@@ -146,13 +147,10 @@ def load_own_run(path: str) -> Run | None:
 def _weights_of(run: Run) -> Weights:
     patch_size, (height, width, _) = run.config.model.patch_size, run.input_shape
     grid = (height // patch_size, width // patch_size) if patch_size else None
-    return weights_from_params(
-        run.variables["params"],
-        str(run.workdir),
-        run.sha256,
-        grid,
-        run.config.model.to_dict(),
-    )
+    params = jax.device_get(run.variables["params"])
+    tensors = traverse_util.flatten_dict(params, sep="/")
+    metadata = {**run.config.model.to_dict(), "grid": grid}
+    return Weights(str(run.workdir), "vit_jax", run.sha256, tensors, metadata)
 
 
 def _check_classes(own: Run, class_names: Sequence[str]) -> None:

@@ -23,7 +23,6 @@ def flat_dot_general(
     Args:
       x: [*kept, *channels_in].
       kernel: [*channels_in, *channels_out].
-
       dimension_numbers: the last axes of `x` with the first ones of the kernel.
 
     Returns:
