@@ -184,10 +184,8 @@ def check_logits(
 ) -> None:
     """Refuses a model of `config.code` that does not return logits.
 
-    Args:
-      name: its row of `MODELS`; for a row of this package nothing is done.
-      variables: arrays, or their shapes.
-      image_shape: height, width and channels.
+    For a `name` that is a row of this package nothing is done. `variables` may be
+    shapes.
 
     Raises:
       UserError: the result is no array [batch, num_classes].

@@ -62,11 +62,8 @@ def read_pth(path: pathlib.Path, archive: zipfile.ZipFile) -> dict[str, np.ndarr
     """The tensors of the state dict by name.
 
     Of several state dicts the averaged one is taken: "teacher", "model_ema",
-    "state_dict_ema", then "model" and "state_dict".
-
-    Args:
-      path: of the file.
-      archive: the same, opened, in which no member is compressed.
+    "state_dict_ema", then "model" and "state_dict". `archive` is the file at `path`,
+    opened; its members are not compressed.
 
     Raises:
       UserError: the pickle asks for more than tensors need, a tensor lies outside its

@@ -119,15 +119,10 @@ def _read_file(path: pathlib.Path) -> Weights:
 def check_zip(
     path: pathlib.Path, archive: zipfile.ZipFile, *, largest_ratio: int
 ) -> None:
-    """Refuses a zip whose members could unpack to more than expected.
+    """Refuses a zip whose members could unpack to `largest_ratio` times its size.
 
-    Args:
-      largest_ratio: how many times the size of the file its members may have together;
-        1: nothing is compressed, which also excludes members that overlap.
-
-    Raises:
-      UserError: the members declare more, or one of them is compressed in another way
-        than by deflation.
+    With a ratio of 1 nothing may be compressed, which also excludes members that
+    overlap; otherwise by deflation alone. Raises UserError.
     """
     members, size = archive.infolist(), path.stat().st_size
     allowed = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED][: 1 + (largest_ratio > 1)]

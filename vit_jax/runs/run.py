@@ -25,8 +25,7 @@ def build_model(
 ) -> nn.Module:
     """The model, or the masked autoencoder, that a resolved config describes.
 
-    Args:
-      input_shape: of one image as the model sees it.
+    `input_shape` is that of one image as the model sees it.
 
     Raises:
       UserError: settings do not fit each other or the image.

@@ -20,13 +20,8 @@ def flat_dot_general(
     activations on a CPU to compute the kernel's gradient: a step of ViT-Tiny would take
     1.1 times as long (experiments/benchmarks).
 
-    Args:
-      x: [*kept, *channels_in].
-      kernel: [*channels_in, *channels_out].
-      dimension_numbers: the last axes of `x` with the first ones of the kernel.
-
-    Returns:
-      [*kept, *channels_out].
+    `dimension_numbers` contracts the last axes of `x`, [*kept, *channels_in], with the
+    first ones of the kernel, [*channels_in, *channels_out].
     """
     (contracting, _), _ = dimension_numbers
     num_axes = len(contracting)
