@@ -1,6 +1,5 @@
 """What came out: table.md, results.json and accuracy.png."""
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -56,8 +55,8 @@ def compare_with_scratch(
     for (arm, seed), mine in right.items():
         base = right.get(("scratch", seed))
         if arm != "scratch" and base is not None:
-            result = dataclasses.asdict(paired.mcnemar(mine, base))
-            tests.setdefault(arm, []).append({"seed": seed} | result)
+            result = {"seed": seed} | paired.mcnemar(mine, base)
+            tests.setdefault(arm, []).append(result)
     return tests
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.analysis.made import make_entry, table_below
 from vit_jax.analysis import compare, compared
-from vit_jax.analysis.entries import group_runs, summarize_group
+from vit_jax.analysis.entries import group_runs, mean_and_std
 from vit_jax.errors import UserError
 
 
@@ -16,9 +16,8 @@ def test_what_some_seeds_never_reached_has_no_mean():
         make_entry("a", epochs_to_90=3.0, seconds_to_train_accuracy=np.inf),
         make_entry("b", epochs_to_90=np.inf, seconds_to_train_accuracy=np.inf),
     ]
-    numbers = summarize_group(group)
-    assert np.isnan(numbers["epochs_to_90"]).all()
-    assert numbers["seconds_to_train_accuracy"][0] == np.inf
+    assert np.isnan(mean_and_std(group, "epochs_to_90")).all()
+    assert mean_and_std(group, "seconds_to_train_accuracy")[0] == np.inf
     assert compared.format_number(group, "epochs_to_90") == "never in 1 of 2"
     assert compared.format_number(group, "seconds_to_train_accuracy") == "never"
 

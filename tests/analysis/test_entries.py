@@ -11,8 +11,8 @@ from vit_jax.analysis.entries import (
     describe_training,
     group_runs,
     load_entry,
+    mean_and_std,
     paired_tests,
-    summarize_group,
 )
 from vit_jax.runs.folder import RunFolder
 
@@ -31,9 +31,8 @@ def test_only_the_seed_joins_runs(two_runs):
 
 def test_groups_have_mean_and_standard_deviation():
     group = [make_entry("a", accuracy=0.5), make_entry("b", accuracy=0.7)]
-    numbers = summarize_group(group)
-    assert numbers["accuracy"] == pytest.approx((0.6, 0.02**0.5))
-    mean, std = summarize_group(group[:1])["accuracy"]
+    assert mean_and_std(group, "accuracy") == pytest.approx((0.6, 0.02**0.5))
+    mean, std = mean_and_std(group[:1], "accuracy")
     assert mean == 0.5 and np.isnan(std)
 
 

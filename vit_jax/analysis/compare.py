@@ -4,7 +4,7 @@ import argparse
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from vit_jax.analysis import compared
+from vit_jax.analysis import compared, latency
 from vit_jax.analysis.entries import Entry, group_runs, load_entry, paired_tests
 from vit_jax.analysis.tables import write_csv
 from vit_jax.errors import UserError
@@ -56,9 +56,11 @@ def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:
     """
     tests = paired_tests(entries)
     groups = group_runs(entries)
+    # What the machine did while each run's inference was timed.
+    loads = [f"* {e.name}: timed {latency.load_text(e.latency)}" for e in entries]
     parts = ["# Comparison", compared.quality_table(groups), compared.QUALITY_NOTE]
     parts += ["## Cost and training", compared.cost_table(groups), compared.COST_NOTE]
-    parts += [compared.load_note(entries)]
+    parts += ["\n".join(loads)]
     parts += ["## Paired tests", compared.paired_table(tests), compared.TEST_NOTE]
     markdown = "\n\n".join(parts)
     rows = [

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from vit_jax.analysis import evaluate, latency
-from vit_jax.analysis.entries import Entry, summarize_group
+from vit_jax.analysis import evaluate
+from vit_jax.analysis.entries import Entry, mean_and_std
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.config.settings import SELECTED
 from vit_jax.figures import compare as figures
@@ -65,13 +65,9 @@ def group_name(group: Sequence[Entry]) -> str:
     return group[0].name + (f" (+{len(group) - 1})" if len(group) > 1 else "")
 
 
-def _heading(key: str, goal: float) -> str:
-    return COLUMNS[key][0].format(goal=f"{100 * goal:g}%")
-
-
 def quality_table(groups: Sequence[Sequence[Entry]]) -> str:
-    goal = groups[0][0].goal
     head = ["run", "model", "seeds", "checkpoint"]
+    head += [heading for heading, _, _ in QUALITY.values()]
     rows = []
     for group in groups:
         cells = {key: format_number(group, key) for key in QUALITY}
@@ -83,11 +79,12 @@ def quality_table(groups: Sequence[Sequence[Entry]]) -> str:
         selected = SELECTED[group[0].selected_on]
         first = [group_name(group), group[0].model, seeds, selected]
         rows.append([*first, *cells.values()])
-    return markdown_table([*head, *(_heading(key, goal) for key in QUALITY)], rows)
+    return markdown_table(head, rows)
 
 
 def cost_table(groups: Sequence[Sequence[Entry]]) -> str:
-    head = ["run", *(_heading(key, groups[0][0].goal) for key in COST)]
+    goal = f"{100 * groups[0][0].goal:g}%"
+    head = ["run", *(heading.format(goal=goal) for heading, _, _ in COST.values())]
     rows = []
     for group in groups:
         cells = {key: format_number(group, key) for key in COST}
@@ -100,16 +97,10 @@ def cost_table(groups: Sequence[Sequence[Entry]]) -> str:
     return markdown_table(head, rows)
 
 
-def load_note(entries: Sequence[Entry]) -> str:
-    """What the machine did while each run's inference was timed."""
-    lines = [f"* {e.name}: timed {latency.load_text(e.latency)}" for e in entries]
-    return "\n".join(lines)
-
-
 def format_number(group: Sequence[Entry], key: str) -> str:
     """A number of a group of runs, as mean ± standard deviation over its seeds."""
     _, factor, form = COLUMNS[key]
-    mean, std = (factor * value for value in summarize_group(group)[key])
+    mean, std = (factor * value for value in mean_and_std(group, key))
     never = sum(entry.numbers[key] == math.inf for entry in group)
     if never:
         some = f" in {never} of {len(group)}" if never < len(group) else ""
@@ -174,7 +165,7 @@ def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
 
 def _accuracy_interval(group: Sequence[Entry]) -> tuple[float, float, float]:
     if len(group) > 1:
-        mean, std = summarize_group(group)["accuracy"]
+        mean, std = mean_and_std(group, "accuracy")
         return mean, mean - std, mean + std
     accuracy = group[0].numbers["accuracy"]
     if accuracy is None:
@@ -193,9 +184,8 @@ def _evaluation_curve(
 
 def _evaluated_split(entries: Sequence[Entry]) -> str:
     """What the evaluations during the trainings scored, for a label."""
-    on_test = {entry.selected_on == "test" for entry in entries}
-    names = {True: "test", False: "validation"}
-    return " or ".join(names[which] for which in sorted(on_test))
+    splits = {"test" if e.selected_on == "test" else "validation" for e in entries}
+    return " or ".join(sorted(splits, reverse=True))
 
 
 def draw_curves(entries: Sequence[Entry]) -> Figure:

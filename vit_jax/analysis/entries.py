@@ -157,23 +157,17 @@ def group_runs(entries: Iterable[Entry]) -> list[list[Entry]]:
     return list(groups.values())
 
 
-def summarize_group(group: Sequence[Entry]) -> dict[str, tuple[float, float]]:
-    """Number -> (mean, standard deviation); NaN where a run does not have the number.
+def mean_and_std(group: Sequence[Entry], key: str) -> tuple[float, float]:
+    """Of one of the `numbers` of the runs; NaN where a run does not have it.
 
     The mean of an accuracy that no run of the group ever reached is infinite; of one
     that some reached it is NaN. The standard deviation of one run is NaN.
     """
-    return {
-        key: _mean_and_std([e.numbers[key] for e in group]) for key in group[0].numbers
-    }
-
-
-def _mean_and_std(values: Sequence[float | None]) -> tuple[float, float]:
-    numbers = [math.nan if value is None else value for value in values]
-    if math.inf in numbers:
+    values = np.array([entry.numbers[key] for entry in group], float)
+    if np.isinf(values).any():
         # Averaging only the runs that reached it would be biased.
-        return (math.inf if set(numbers) == {math.inf} else math.nan), math.nan
-    return paired.mean_and_std(numbers)
+        return (math.inf if np.isinf(values).all() else math.nan), math.nan
+    return paired.mean_and_std(values)
 
 
 def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
@@ -199,10 +193,9 @@ def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
                 f"{first.name} and {other.name} have different test splits, but runs "
                 "are compared image by image; give runs of one dataset."
             )
-        difference, low, high = paired.bootstrap_difference(
-            other.correct, first.correct
-        )
-        mcnemar = paired.mcnemar(other.correct, first.correct)
+        pair = other.correct, first.correct
+        difference, low, high = paired.bootstrap_difference(*pair)
+        test = paired.mcnemar(*pair)
         rows.append(
             {
                 "run": other.name,
@@ -210,9 +203,9 @@ def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
                 "difference": difference,
                 "low": low,
                 "high": high,
-                "only_run": mcnemar.only_a,
-                "only_against": mcnemar.only_b,
-                "p_value": mcnemar.p_value,
+                "only_run": test["only_a"],
+                "only_against": test["only_b"],
+                "p_value": test["p_value"],
             }
         )
     return rows

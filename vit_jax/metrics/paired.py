@@ -4,7 +4,6 @@
 model predicts them correctly.
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -13,37 +12,25 @@ import scipy.stats
 from jaxtyping import Bool
 
 
-@dataclasses.dataclass(frozen=True)
-class McNemar:
-    """McNemar's test.
-
-    Attributes:
-      only_a: number of examples that only model a predicts correctly.
-      only_b: number that only model b predicts correctly.
-      p_value: probability of a split at least as uneven between equally good models.
-    """
-
-    only_a: int
-    only_b: int
-    p_value: float
-
-
 def mcnemar(
     correct_a: Bool[np.ndarray, " n"], correct_b: Bool[np.ndarray, " n"]
-) -> McNemar:
+) -> dict[str, int | float]:
     """McNemar's exact two-sided test of equal accuracy (Psychometrika 12, 1947).
 
     Examples on which the models agree do not count. Of the others, each of two equally
     good models wins half, so that the number of wins is binomial. The test compares one
     training run of each model; to compare recipes takes several seeds.
+
+    Returns:
+      only_a, only_b (numbers of examples that only this model predicts correctly),
+      p_value (probability of a split at least as uneven between equally good models).
     """
     only_a = int((correct_a & ~correct_b).sum())
     only_b = int((correct_b & ~correct_a).sum())
-    if only_a + only_b == 0:
-        return McNemar(0, 0, 1.0)
-    return McNemar(
-        only_a, only_b, float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue)
-    )
+    p_value = 1.0
+    if only_a + only_b:
+        p_value = float(scipy.stats.binomtest(only_a, only_a + only_b).pvalue)
+    return {"only_a": only_a, "only_b": only_b, "p_value": p_value}
 
 
 def bootstrap_difference(
@@ -68,7 +55,7 @@ def bootstrap_difference(
     return float(only_a - only_b), float(low), float(high)
 
 
-def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
+def mean_and_std(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """Mean and sample standard deviation (n - 1) over seeds.
 
     The standard deviation of a single value is NaN.
