@@ -142,12 +142,11 @@ def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:
     entries = [entry for group in groups for entry in group]
     of_cpu = all(entry.numbers["cpu_seconds"] is not None for entry in entries)
     accuracies = {group_name(group): _accuracy_interval(group) for group in groups}
+    clock, unit = ("cpu_seconds", "CPU s") if of_cpu else ("train_seconds", "s")
     headings = {
         "parameters_m": "parameters\n(M)",
         "flops_g": "GFLOPs",
-        "cpu_seconds" if of_cpu else "train_seconds": (
-            "training\n(CPU s)" if of_cpu else "training\n(s)"
-        ),
+        clock: f"training\n({unit})",
         "worst_f1": "F1 of the\nworst class",
     }
     columns = {

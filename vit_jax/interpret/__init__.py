@@ -5,7 +5,7 @@ relevance.py     attention weighted by its gradient, for one class
 gradcam.py       Grad-CAM and feature maps of a ResNet
 faithfulness.py  deletion and insertion curves of any heat map
 weights.py       filters of the first layer, similarity of positions
-architecture.py, architecture_resnet.py, traced.py    the parts of a network, to draw
+architecture.py, traced.py    the parts of a network, to draw
 inputs.py        image files as a model's input
 
 Everything takes a `runs.run.Run` or a model and returns NumPy arrays; `analysis` draws

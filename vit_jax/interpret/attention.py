@@ -17,7 +17,6 @@ from flax import linen as nn
 from jaxtyping import Array, Float, UInt8
 from scipy.spatial.distance import cdist
 
-from vit_jax.errors import UserError
 from vit_jax.models import ViT
 from vit_jax.runs.run import Run
 
@@ -31,14 +30,12 @@ class Attention:
     Attributes:
       weights: of every block and head; each query's weights sum to 1.
       readout: weight of each token in the input of the head; sums to 1.
-      logits: of the same pass.
       grid: rows and columns of patches.
       first_patch: index of the first patch among the tokens.
     """
 
     weights: Float[np.ndarray, "batch blocks heads query key"]
     readout: Float[np.ndarray, "batch tokens"]
-    logits: Float[np.ndarray, "batch classes"]
     grid: tuple[int, int]
     first_patch: int
 
@@ -65,19 +62,12 @@ class Attention:
 def read_attention(
     run: Run, images: UInt8[np.ndarray, "batch height width channels"]
 ) -> Attention:
-    """Attention weights and logits of one forward pass.
+    """Attention weights of one forward pass of a ViT.
 
     Needs 4 * batch * blocks * heads * tokens**2 bytes.
-
-    Raises:
-      UserError: the model is no ViT.
     """
     model = run.model
-    if not isinstance(model, ViT):
-        raise UserError(
-            f"{run.config.model.name} has no attention, which a ViT has; use Grad-CAM."
-        )
-    logits, weights, scores = forward_with_attention(
+    _, weights, scores = forward_with_attention(
         run.variables, run.normalize(images), model
     )
     height, width, _ = run.input_shape
@@ -90,9 +80,7 @@ def read_attention(
         readout[:, :num_patches] = 1 / num_patches
     else:
         readout[:, :num_patches] = nn.softmax(scores)
-    return Attention(
-        np.asarray(weights), readout, np.asarray(logits), grid, first_patch
-    )
+    return Attention(np.asarray(weights), readout, grid, first_patch)
 
 
 @functools.partial(jax.jit, static_argnames="model")

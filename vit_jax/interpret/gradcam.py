@@ -9,7 +9,6 @@ import numpy as np
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, UInt8
 
-from vit_jax.errors import UserError
 from vit_jax.models import ResNet
 from vit_jax.runs.run import Run
 
@@ -17,16 +16,7 @@ from vit_jax.runs.run import Run
 def feature_maps(
     run: Run, images: UInt8[np.ndarray, "batch height width channels"]
 ) -> dict[str, Float[np.ndarray, "batch rows columns features"]]:
-    """Outputs of "stem", "stage1", "stage2", ..., after their last ReLU.
-
-    Raises:
-      UserError: the model is no ResNet.
-    """
-    if not isinstance(run.model, ResNet):
-        raise UserError(
-            f"{run.config.model.name} has no feature maps, which a ResNet has; look at "
-            "its attention."
-        )
+    """Outputs of a ResNet's "stem", "stage1", "stage2", ..., after their last ReLU."""
     sown = _forward(run.variables, run.normalize(images), run.model)
     names = ["stem", *(f"stage{i + 1}" for i in range(len(run.model.stage_sizes)))]
     # jit hands dictionaries back in order of their keys.
@@ -39,7 +29,7 @@ def grad_cam(
     classes: Int[np.ndarray, " batch"],
     stage: int | None = None,
 ) -> Float[np.ndarray, "batch rows columns"]:
-    """Where a stage's features raise the logit of a class; 0 or more, in its units.
+    """Where a stage of a ResNet raises the logit of a class; 0 or more, in its units.
 
     Selvaraju et al., 2017, "Grad-CAM" (arXiv:1610.02391), equations 1 and 2: the
     features, each weighted by its mean gradient, summed, and only what is positive.
@@ -48,13 +38,9 @@ def grad_cam(
       images: as the model takes them.
       classes: to explain, one for each image.
       stage: from 1; None: the last.
-
-    Raises:
-      UserError: the model is no ResNet.
     """
-    maps = feature_maps(run, images)
     name = f"stage{stage or len(run.model.stage_sizes)}"
-    features = maps[name]
+    features = feature_maps(run, images)[name]
     offsets = {name: jnp.zeros(features.shape, run.model.dtype)}
     gradients = logit_gradients(
         run.variables, run.normalize(images), classes, offsets, run.model
