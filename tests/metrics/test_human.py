@@ -15,7 +15,8 @@ LABELS = np.array([0, 1, 2], np.int32)
 
 def test_cross_entropy_by_hand():
     uniform = np.zeros((3, 3), np.float32)
-    assert human.human_cross_entropy(uniform, COUNTS) == pytest.approx(math.log(3))
+    summary = human.summarize(uniform, LABELS, COUNTS)
+    assert summary["cross_entropy"] == pytest.approx(math.log(3))
     entropy = -np.mean(
         [
             0.8 * math.log(0.8) + 0.2 * math.log(0.2),
@@ -23,10 +24,11 @@ def test_cross_entropy_by_hand():
             math.log(0.5),
         ]
     )
-    assert human.human_entropy(COUNTS) == pytest.approx(entropy)
+    assert summary["entropy_of_people"] == pytest.approx(entropy)
     # A model with the distribution of people reaches the bound.
     logits = np.log(COUNTS / 10 + 1e-12)
-    assert human.human_cross_entropy(logits, COUNTS) == pytest.approx(entropy, abs=1e-6)
+    summary = human.summarize(logits, LABELS, COUNTS)
+    assert summary["cross_entropy"] == pytest.approx(entropy, abs=1e-6)
 
 
 def _with_mistakes(table, n=50):

@@ -164,9 +164,9 @@ def compare_splits(
       train_accuracy_logged: of the run's last epoch, see `logged_train_accuracy`;
       generalization_gap_logged: train_accuracy_logged minus this split's accuracy.
     """
-    fitted = temperature.Fit(1.0, "no images are held out to fit a temperature on")
+    fitted, declined = 1.0, "no images are held out to fit a temperature on"
     if val is not None:
-        fitted = temperature.fit(val.logits, val.dataset.labels)
+        fitted, declined = temperature.fit(val.logits, val.dataset.labels)
     labels = scored.dataset.labels
     logged = logged_train_accuracy(records)
     accuracies = {
@@ -178,10 +178,8 @@ def compare_splits(
     return {
         "calibration": {
             "before": calibration.summarize(scored.logits, labels),
-            "after": calibration.summarize(
-                scored.logits, labels, temperature=fitted.temperature
-            ),
-            "declined": fitted.declined or None,
+            "after": calibration.summarize(scored.logits, labels, temperature=fitted),
+            "declined": declined or None,
             "fitted_on_itself": val is not None and val.dataset is scored.dataset,
         },
         **classification.defined(accuracies),

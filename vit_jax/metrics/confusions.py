@@ -3,7 +3,7 @@
 Arguments are as in `classification`.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import sklearn.metrics
@@ -26,25 +26,9 @@ def confusion_matrix(
     )
 
 
-class Confusion(NamedTuple):
-    """How often one class is predicted as another.
-
-    Attributes:
-      true, predicted: the two classes; where both directions are counted together,
-        the lower class and the higher one.
-      count: number of examples.
-      fraction_of_errors: `count` divided by the number of all wrong predictions.
-    """
-
-    true: int
-    predicted: int
-    count: int
-    fraction_of_errors: float
-
-
 def top_confusions(
     matrix: Int[np.ndarray, "k k"], num_pairs: int = 10, *, both_ways: bool = False
-) -> list[Confusion]:
+) -> list[tuple[int, int, int, float]]:
     """The most frequent mistakes of a confusion matrix, the most frequent first.
 
     Pairs that are never confused are left out; of equally frequent pairs the lower
@@ -54,6 +38,10 @@ def top_confusions(
       matrix: true classes in rows, predicted classes in columns.
       num_pairs: the largest number of pairs to return.
       both_ways: whether to add "a predicted as b" and "b predicted as a" up.
+
+    Returns:
+      (true class, predicted class, number of examples, this number divided by that of
+      all wrong predictions) of each pair; with `both_ways` the lower class is first.
     """
     mistakes = matrix - np.diag(np.diag(matrix))
     num_errors = mistakes.sum()
@@ -62,7 +50,7 @@ def top_confusions(
     order = np.argsort(-mistakes, axis=None, kind="stable")[:num_pairs]
     rows, columns = np.unravel_index(order, matrix.shape)
     return [
-        Confusion(int(row), int(column), int(count), float(count / num_errors))
+        (int(row), int(column), int(count), float(count / num_errors))
         for row, column in zip(rows, columns, strict=True)
         if (count := mistakes[row, column])
     ]
@@ -99,12 +87,14 @@ def summarize(
     def named(first: str, second: str, both_ways: bool) -> list[dict[str, Any]]:
         return [
             {
-                first: class_names[pair.true],
-                second: class_names[pair.predicted],
-                "count": pair.count,
-                "fraction_of_errors": pair.fraction_of_errors,
+                first: class_names[true],
+                second: class_names[predicted],
+                "count": count,
+                "fraction_of_errors": fraction,
             }
-            for pair in top_confusions(matrix, both_ways=both_ways)
+            for true, predicted, count, fraction in top_confusions(
+                matrix, both_ways=both_ways
+            )
         ]
 
     return {

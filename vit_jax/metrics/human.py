@@ -47,24 +47,6 @@ def load_counts(path: str | pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
     return counts
 
 
-def human_cross_entropy(
-    logits: Float[np.ndarray, "n k"], counts: Int64[np.ndarray, "n k"]
-) -> float:
-    """Mean cross-entropy of the model's probabilities to people's choices, in nats.
-
-    Its lower bound is `human_entropy`. NaN if a logit is not finite.
-    """
-    if not np.isfinite(logits).all():
-        return math.nan
-    log_probs = log_softmax(logits.astype(np.float64), axis=1)
-    return float(-(_fractions(counts) * log_probs).sum(axis=1).mean())
-
-
-def human_entropy(counts: Int64[np.ndarray, "n k"]) -> float:
-    """Mean entropy of people's choices, in nats: how far they disagree."""
-    return float(entr(_fractions(counts)).sum(axis=1).mean())
-
-
 def confusion_correlation(
     logits: Float[np.ndarray, "n k"],
     labels: Int[np.ndarray, " n"],
@@ -114,17 +96,21 @@ def summarize(
     """Numbers of the model and of people; undefined ones are None.
 
     Returns:
-      cross_entropy, entropy_of_people, confusion_correlation, accuracy_of_people (of
-      single choices), accuracy_of_majority.
+      cross_entropy (mean, of the model's probabilities to people's choices, in nats),
+      entropy_of_people (mean, in nats: how far they disagree, and the lower bound of
+      cross_entropy), confusion_correlation, accuracy_of_people (of single choices),
+      accuracy_of_majority.
     """
+    people, cross_entropy = _fractions(counts), math.nan
+    if np.isfinite(logits).all():
+        log_probs = log_softmax(logits.astype(np.float64), axis=1)
+        cross_entropy = -(people * log_probs).sum(axis=1).mean()
     values = {
-        "cross_entropy": human_cross_entropy(logits, counts),
-        "entropy_of_people": human_entropy(counts),
+        "cross_entropy": cross_entropy,
+        "entropy_of_people": entr(people).sum(axis=1).mean(),
         "confusion_correlation": confusion_correlation(logits, labels, counts),
-        "accuracy_of_people": float(
-            _fractions(counts)[np.arange(len(labels)), labels].mean()
-        ),
-        "accuracy_of_majority": float((counts.argmax(axis=1) == labels).mean()),
+        "accuracy_of_people": people[np.arange(len(labels)), labels].mean(),
+        "accuracy_of_majority": (counts.argmax(axis=1) == labels).mean(),
     }
     return defined(values)
 

@@ -1,6 +1,5 @@
 """Temperature scaling that is declined where it might do harm."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -20,21 +19,9 @@ _NUM_FOLDS = 10
 _RANGE = (0.01, 100.0)
 
 
-@dataclasses.dataclass(frozen=True)
-class Fit:
-    """The result of `fit`.
-
-    Attributes:
-      temperature: to divide logits by; 1 if scaling was declined, NaN if a logit is not
-        finite.
-      declined: why scaling was declined, as a sentence; "" if it was not.
-    """
-
-    temperature: float
-    declined: str = ""
-
-
-def fit(logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]) -> Fit:
+def fit(
+    logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
+) -> tuple[float, str]:
     """A T for logits / T (Guo et al. 2017, arXiv:1706.04599, section 4.2), or none.
 
     T maximises the likelihood of the labels times a normal distribution of log T around
@@ -46,28 +33,30 @@ def fit(logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]) -> Fit:
     Args:
       logits: of images that the model was not trained on.
       labels: of these images.
+
+    Returns:
+      T, which is 1 if scaling was declined and NaN if a logit is not finite; and why it
+      was declined, as a sentence, "" if it was not.
     """
     if not np.isfinite(logits).all():
-        return Fit(math.nan)
+        return math.nan, ""
     logits = logits.astype(np.float64)
     wrong = int((classification.predicted_classes(logits) != labels).sum())
     rarer, what = min((wrong, "wrong"), (len(labels) - wrong, "right"))
     if rarer < MIN_MISTAKES:
-        return Fit(
-            1.0,
+        return 1.0, (
             f"only {rarer} of the {len(labels):,} images held out are predicted "
-            f"{what}, and at least {MIN_MISTAKES} are needed to fit a temperature",
+            f"{what}, and at least {MIN_MISTAKES} are needed to fit a temperature"
         )
     gain = _cross_validated_gains(logits, labels)
     error = gain.std(ddof=1) / math.sqrt(len(gain))
     if gain.mean() <= 2 * error:
-        return Fit(
-            1.0,
+        return 1.0, (
             "in cross-validation on the images held out it changed the "
             f"negative log-likelihood by {-gain.mean():+.4f} ± {error:.4f} (standard "
-            "error), which is no clear gain",
+            "error), which is no clear gain"
         )
-    return Fit(_most_probable(logits, labels))
+    return _most_probable(logits, labels), ""
 
 
 def _log_likelihoods(
