@@ -1,9 +1,7 @@
 """Training curves: which panels and lines there are, and what they show."""
 
 import numpy as np
-import pytest
 
-from vit_jax.errors import UserError
 from vit_jax.figures import history, style
 
 EPOCHS = np.array([0.5, 1.0, 1.5, 2.0])
@@ -73,12 +71,6 @@ def test_every_panel_marks_where_a_later_stage_begins():
 def test_one_measurement_is_a_visible_dot():
     figure = history.training_curves({"epoch": [1.0], "val_accuracy": [0.5]})
     assert figure.axes[0].lines[0].get_marker() == "o"
-
-
-@pytest.mark.parametrize("curves", [{}, {"epoch": [1.0], "val_loss": [float("nan")]}])
-def test_nothing_to_draw(curves):
-    with pytest.raises(UserError, match="no training curves"):
-        history.training_curves(curves)
 
 
 def test_rates_far_apart_are_numbers_and_no_formulas():

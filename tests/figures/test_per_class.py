@@ -13,7 +13,8 @@ NAMES = ("cat", "dog", "ship")
 def test_accuracy_bands():
     names = ("a", "b", "c", "d", "e")
     accuracy = np.array([0.9, 0.8999, 0.8, 0.7999, np.nan])
-    axes = per_class.accuracy_bars(accuracy, names).axes[0]
+    intervals = np.stack([accuracy, accuracy], axis=1)
+    axes = per_class.accuracy_bars(accuracy, names, intervals=intervals).axes[0]
     bars = axes.patches
     assert [round(bar.get_height(), 2) for bar in bars] == [90, 89.99, 80, 79.99]
     green, orange, red = style.GREEN, style.ORANGE, style.RED

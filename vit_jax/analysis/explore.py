@@ -16,7 +16,6 @@ from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.analysis.run_data import load_splits
 from vit_jax.config import apply_overrides, check_config, load_config_file
 from vit_jax.config.command_line import moved_settings
-from vit_jax.figures import dataset as dataset_figures
 from vit_jax.figures import embedding, images, per_class, style
 from vit_jax.files import as_json, make_folder, user_path, write_file
 from vit_jax.metrics import distances, duplicates
@@ -113,11 +112,8 @@ def draw_data(
             title="Images of each class",
             unit="images",
         ),
-        "channel_histograms": dataset_figures.channel_histograms(
-            found.counts,
-            found.mean,
-            found.std,
-            title=f"Pixel values\nconfig: {used}",
+        "channel_histograms": images.channel_histograms(
+            found.counts, found.mean, found.std, title=f"Pixel values\nconfig: {used}"
         ),
     }
     patch_size = models.model_settings(config.model)["patch_size"]

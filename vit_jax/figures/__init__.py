@@ -3,7 +3,7 @@
 style.py         colours, sizes, labels, which of many classes are shown, and `save`
 history.py, compare.py    one run's training curves; several runs side by side
 confusion.py, per_class.py, roc.py, calibration.py    the scores of a split
-images.py, dataset.py, embedding.py    images, their statistics, features in a plane
+images.py, embedding.py    images and their pixel values, features in a plane
 attention.py, predict.py    heat maps; the prediction for one image
 architecture.py  a network as boxes and arrows
 

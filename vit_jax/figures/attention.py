@@ -26,17 +26,21 @@ def draw_map(
     height: int,
     width: int,
     title: str = "",
+    **look,
 ) -> None:
-    """Draws the cells of a heat map, stretched to an image of that size in pixels."""
+    """Draws the cells of a heat map, stretched to an image of that size in pixels.
+
+    `look` are options of `imshow`.
+    """
     axes.imshow(
         heat_map,
         cmap=style.HEAT,
         vmin=0,
         vmax=max(heat_map.max(), 1e-12),
-        interpolation="nearest",
         extent=(-0.5, width - 0.5, height - 0.5, -0.5),
+        **{"interpolation": "nearest", **look},
     )
-    style.hide_ticks(axes)
+    axes.set(xticks=[], yticks=[])
     style.title_image(axes, title)
 
 
@@ -48,18 +52,10 @@ def draw_overlay(
 ) -> None:
     """Draws a heat map over an image in grey, which may have any size."""
     brightness = image.mean(axis=2, keepdims=True).round().astype(np.uint8)
-    style.show_image(axes, brightness, title)
-    height, width = image.shape[:2]
-    highest = max(heat_map.max(), 1e-12)
-    axes.imshow(
-        heat_map,
-        cmap=style.HEAT,
-        alpha=0.75 * heat_map / highest,
-        vmin=0,
-        vmax=highest,
-        interpolation="bilinear",
-        extent=(-0.5, width - 0.5, height - 0.5, -0.5),
-    )
+    style.show_image(axes, brightness)
+    opacity = 0.75 * heat_map / max(heat_map.max(), 1e-12)
+    look = {"alpha": opacity, "interpolation": "bilinear"}
+    draw_map(axes, heat_map, *image.shape[:2], title, **look)
 
 
 def add_color_bar(figure: Figure, grid: np.ndarray) -> None:

@@ -46,7 +46,7 @@ def class_scatter(
             label = f"{len(class_names) - len(named)} other classes"
             look = {"s": 6, "linewidths": 0, "color": "0.8", "zorder": 0}
             axes.scatter(others[:, 0], others[:, 1], label=label, **look)
-        style.hide_ticks(axes)
+        axes.set(xticks=[], yticks=[])
         axes.set_title(name, fontsize=11)
     style.legend_beside(panels[-1], markerscale=1.8)
     return figure
@@ -66,7 +66,7 @@ def position_similarity(
     grid = figure.subplots(rows, columns, squeeze=False)
     for place, axes in np.ndenumerate(grid):
         image = axes.imshow(similarity[place], cmap=style.DIVERGING, vmin=-1, vmax=1)
-        style.hide_ticks(axes)
+        axes.set(xticks=[], yticks=[])
     bar = figure.colorbar(image, ax=grid, shrink=0.8)
     bar.set_label("cosine similarity", fontsize=10)
     figure.supxlabel("column of the patch", fontsize=10)
@@ -94,7 +94,7 @@ def patch_filters(kernel: Float[np.ndarray, "h w c filters"]) -> Figure:
             axes.imshow(0.5 + 0.5 * weights / limit)
         else:
             axes.imshow(weights, cmap=style.DIVERGING, vmin=-limit, vmax=limit)
-        style.hide_ticks(axes)
+        axes.set(xticks=[], yticks=[])
     note = "mid-grey is 0" if kernel.shape[2] == 3 else "white is 0"
     figure.supxlabel(f"in order; each scaled to its own range, {note}", fontsize=9)
     return figure
@@ -120,7 +120,7 @@ def feature_maps(
         for channel in range(min(num_channels, values.shape[2])):
             axes = figure.add_subplot(grid[row, channel + 1])
             axes.imshow(values[..., channel], cmap="viridis")
-            style.hide_ticks(axes)
+            axes.set(xticks=[], yticks=[])
             if channel == 0:
                 size = " × ".join(map(str, values.shape))
                 axes.set_title(f"{name} ({size})", fontsize=9, loc="left", pad=3)

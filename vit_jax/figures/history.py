@@ -8,7 +8,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from vit_jax.errors import UserError
 from vit_jax.figures import style
 
 
@@ -67,15 +66,12 @@ def training_curves(
     """Loss, accuracy, learning rates and speed over epochs.
 
     Args:
-      history: "epoch" (passes over the data, fractions allowed) and any of the keys in
+      history: "epoch" (passes over the data, fractions allowed) and some of the keys in
         `PANELS`, each as long as "epoch". A value that was not measured at an epoch is
         NaN; lines join the measured ones. Panels without any value are left out.
       selected_epoch: of the checkpoint whose scores are the run's, marked by a line.
       stage_epochs: where each later stage of the training begins; thin lines mark it.
       loss_unit: of the training's objective.
-
-    Raises:
-      UserError: no series to draw.
     """
     epochs = np.asarray(history.get("epoch", ()), float)
     measured = {
@@ -88,11 +84,6 @@ def training_curves(
         for panel in PANELS
         if measured.keys() & panel.series.keys()
     ]
-    if not panels:
-        raise UserError(
-            "There are no training curves to draw: no epoch has been logged yet; "
-            "train at least until the first evaluation."
-        )
     columns = min(len(panels), 2)
     rows = -(-len(panels) // columns)
     figure = style.new_figure(0.6 + 4.2 * columns, 0.4 + 2.7 * rows, title)

@@ -24,7 +24,7 @@ def accuracy_bars(
     accuracy: Float[np.ndarray, " k"],
     class_names: Sequence[str],
     *,
-    intervals: Float[np.ndarray, "k 2"] | None = None,
+    intervals: Float[np.ndarray, "k 2"],
     title: str = "Accuracy by class",
 ) -> Figure:
     """One bar for each class of `style.shown_classes`, coloured and hatched by band.
@@ -43,22 +43,15 @@ def accuracy_bars(
             continue
         color, hatch = next(band[1:3] for band in BANDS if percent >= band[0])
         bars = axes.bar(
-            index,
-            percent,
-            0.75,
-            color=color,
-            hatch=hatch,
-            edgecolor="white",
+            index, percent, 0.75, color=color, hatch=hatch, edgecolor="white"
         )
-        if intervals is not None:
-            ends = np.abs(100 * intervals[shown[index]] - percent)[:, None]
-            axes.errorbar(
-                index, percent, ends, fmt="none", color="0.2", capsize=3, linewidth=1
-            )
+        ends = np.abs(100 * intervals[shown[index]] - percent)[:, None]
+        axes.errorbar(
+            index, percent, ends, fmt="none", color="0.2", capsize=3, linewidth=1
+        )
         # Inside, because an error bar stands on top.
-        bars = axes.bar_label(bars, fmt="%.1f", fontsize=8, label_type="center")
-        for text in bars:
-            text.set_bbox({"facecolor": "white", "linewidth": 0, "pad": 1})
+        (text,) = axes.bar_label(bars, fmt="%.1f", fontsize=8, label_type="center")
+        text.set_bbox({"facecolor": "white", "linewidth": 0, "pad": 1})
     legend = [
         Patch(facecolor=color, hatch=hatch, edgecolor="white", label=name)
         for _, color, hatch, name in BANDS

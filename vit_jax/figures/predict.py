@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, UInt8
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vit_jax.figures import attention, style
@@ -64,22 +63,14 @@ def prediction(
         attention.draw_map(grid[1], heat_map, height, width, heat_map_name)
         attention.draw_overlay(grid[2], photo, heat_map, "over the photo")
         attention.add_color_bar(figure, grid[np.newaxis, :3])
-    _draw_bars(grid[-1], top_names, top_probabilities, sentence)
-    return figure
-
-
-def _draw_bars(
-    axes: Axes,
-    names: Sequence[str],
-    probabilities: Sequence[float] | Float[np.ndarray, " top"],
-    title: str,
-) -> None:
-    style.label_axes(axes, title, "probability (%)")
-    bars = axes.barh(names, [100 * float(p) for p in probabilities], color=style.BLUE)
-    for bar in list(bars)[1:]:
+    axes = grid[-1]
+    style.label_axes(axes, sentence, "probability (%)")
+    bars = axes.barh(top_names, 100 * np.array(top_probabilities), color=style.BLUE)
+    for bar in bars[1:]:
         bar.set_color(style.SKY)
     axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=9)
     axes.invert_yaxis()
     axes.set_xlim(0, 118)
     axes.set_xticks(range(0, 101, 20))
     axes.grid(False, axis="y")
+    return figure

@@ -154,19 +154,13 @@ def show_image(axes: Axes, image: UInt8[np.ndarray, "h w c"], title: str = "", *
     """Draws an RGB or grey image without ticks; `text` styles the title."""
     grey = image.shape[2] == 1
     axes.imshow(image[..., 0] if grey else image, cmap="gray", vmin=0, vmax=255)
-    hide_ticks(axes)
+    axes.set(xticks=[], yticks=[])
     title_image(axes, title, **text)
 
 
 def title_image(axes: Axes, title: str, **text) -> None:
     """A small title close to a picture; `text` styles it."""
     axes.set_title(title, **{"fontsize": 9, "pad": 3, **text})
-
-
-def hide_ticks(axes: Axes) -> None:
-    """Removes the ticks of both axes."""
-    axes.set_xticks([])
-    axes.set_yticks([])
 
 
 def save(figure: Figure, path: str | pathlib.Path) -> pathlib.Path:
