@@ -5,7 +5,7 @@ import html.parser
 import numpy as np
 
 from vit_jax import data
-from vit_jax.analysis import compared, evaluate
+from vit_jax.analysis import compare, evaluate
 from vit_jax.analysis.entries import Entry
 from vit_jax.analysis.scored import Scored
 from vit_jax.training import scoring
@@ -65,7 +65,7 @@ def make_entry(
         worst_class=worst,
         goal=0.85,
         latency=LATENCY,
-        numbers=dict.fromkeys(compared.COLUMNS) | numbers,
+        numbers=dict.fromkeys(compare.COLUMNS) | numbers,
     )
 
 

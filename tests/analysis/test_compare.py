@@ -1,12 +1,13 @@
-"""Runs side by side: tables, curves, and what is refused."""
+"""Runs side by side: tables, chart, curves, and what is refused."""
 
 import dataclasses
 
 import numpy as np
 import pytest
+from matplotlib.container import ErrorbarContainer
 
 from tests.analysis.made import make_entry, table_below
-from vit_jax.analysis import compare, compared
+from vit_jax.analysis import compare
 from vit_jax.analysis.entries import group_runs, mean_and_std
 from vit_jax.errors import UserError
 
@@ -18,8 +19,8 @@ def test_what_some_seeds_never_reached_has_no_mean():
     ]
     assert np.isnan(mean_and_std(group, "epochs_to_90")).all()
     assert mean_and_std(group, "seconds_to_train_accuracy")[0] == np.inf
-    assert compared.format_number(group, "epochs_to_90") == "never in 1 of 2"
-    assert compared.format_number(group, "seconds_to_train_accuracy") == "never"
+    assert compare.format_number(group, "epochs_to_90") == "never in 1 of 2"
+    assert compare.format_number(group, "seconds_to_train_accuracy") == "never"
 
 
 def test_markdown_shows_the_numbers(tmp_path):
@@ -69,11 +70,11 @@ def test_what_was_selected_on_is_said_in_words(tmp_path):
 def test_a_p_value_is_never_zero():
     row = {"run": "a", "against": "b", "difference": 0.3, "low": 0.2, "high": 0.4}
     row |= {"only_run": 5000, "only_against": 0, "p_value": 0.0}
-    assert compared.paired_table([row]).endswith(" < 1e-300  |")
+    assert compare.paired_table([row]).endswith(" < 1e-300  |")
 
 
 def test_curves_are_of_both_splits():
-    figure = compared.draw_curves([make_entry("a"), make_entry("b")])
+    figure = compare.draw_curves([make_entry("a"), make_entry("b")])
     expected = [
         ("train, as logged", [1], [1.5]),  # the second is not finite
         ("validation", [1, 2], [1.2, 1.1]),
@@ -89,7 +90,7 @@ def test_curves_are_of_both_splits():
 def test_accuracy_over_time_groups_seeds():
     entries = [make_entry("a"), make_entry("b", recipe="s"), make_entry("c", seed=1)]
     groups = group_runs(entries)
-    (axes,) = compared.draw_accuracy_over_time(groups).axes
+    (axes,) = compare.draw_accuracy_over_time(groups).axes
     first, third, _, second, _ = axes.lines
     assert first.get_color() == third.get_color() != second.get_color()
     np.testing.assert_allclose(first.get_xdata(), [2, 4])
@@ -103,10 +104,10 @@ def test_accuracy_over_processor_time_where_all_runs_have_it():
     entry = make_entry("a")
     for record in entry.records:
         record["cpu_seconds"] = 2 * record["seconds"]
-    (axes,) = compared.draw_accuracy_over_time([[entry]]).axes
+    (axes,) = compare.draw_accuracy_over_time([[entry]]).axes
     assert axes.get_xlabel() == "training time (CPU seconds)"
     np.testing.assert_allclose(axes.lines[0].get_xdata(), [4, 8])
-    (axes,) = compared.draw_accuracy_over_time([[entry], [make_entry("b")]]).axes
+    (axes,) = compare.draw_accuracy_over_time([[entry], [make_entry("b")]]).axes
     assert axes.get_xlabel() == "training time (seconds)"
 
 
@@ -124,3 +125,57 @@ def test_other_data_are_refused(tmp_path):
 def test_runs_of_one_name_are_told_apart():
     assert compare.name_runs(["x/run", "y/run"]) == ["x/run", "y/run"]
     assert compare.name_runs(["x/run", "y/other"]) == ["run", "other"]
+
+
+def intervals(figure):
+    axes = figure.axes[0]
+    errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
+    return [error.lines[2][0].get_segments()[0][:, 0] for error in errors]
+
+
+def test_a_run_has_an_interval_and_a_recipe_the_scatter_of_its_seeds():
+    alone = [make_entry("a", accuracy=0.8)]
+    seeds = [make_entry("b", accuracy=0.5), make_entry("c", accuracy=0.7, seed=1)]
+    figure = compare.draw_comparison([alone, seeds])
+    # Wilson's interval of 8 of 10, and the mean ± standard deviation of two.
+    expected = [[49.02, 94.33], [60 - 10 * 2**0.5, 60 + 10 * 2**0.5]]
+    np.testing.assert_allclose(intervals(figure), expected, atol=0.01)
+    title = figure.get_suptitle()
+    assert "95% interval over the test images" in title and "over seeds" in title
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert names == ["a", "b (+1)"]
+
+
+def test_time_is_that_of_the_processor_where_every_run_has_it():
+    times = {"train_seconds": 900.0, "cpu_seconds": 250.0}
+    runs = [make_entry("a", accuracy=0.8, **times), make_entry("b", accuracy=0.7)]
+    alone = compare.draw_comparison([[runs[0]]])
+    both = compare.draw_comparison([[runs[0]], [runs[1]]])
+    said = [{text.get_text() for text in f.axes[1].texts} for f in (alone, both)]
+    assert {"training\n(CPU s)", "250"} < said[0] and "900" not in said[0]
+    assert {"training\n(s)", "900"} < said[1] and "250" not in said[1]
+
+
+def test_long_times_have_no_powers_of_ten():
+    def seconds(*times):
+        return [make_entry("a", train_seconds=t, seed=i) for i, t in enumerate(times)]
+
+    assert compare.format_number(seconds(11873.4), "train_seconds") == "11,873"
+    several = compare.format_number(seconds(6300.0, 6900.0), "train_seconds")
+    assert several == "6,600 ± 424"
+    assert compare.format_number(seconds(16.51), "train_seconds") == "16.51"
+
+
+@pytest.mark.parametrize(
+    "chosen_on, split",
+    [
+        (("val", "nothing"), "validation"),
+        (("test", "test"), "test"),
+        (("val", "test"), "validation or test"),
+    ],
+)
+def test_the_curves_name_the_split_that_was_scored(chosen_on, split):
+    entries = [make_entry(on, selected_on=on) for on in chosen_on]
+    assert compare.draw_curves(entries).axes[1].get_title() == split
+    axes = compare.draw_accuracy_over_time([[entry] for entry in entries]).axes[0]
+    assert axes.get_ylabel() == f"{split} accuracy (%)"

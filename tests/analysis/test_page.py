@@ -166,3 +166,14 @@ def test_a_browser_runs_nothing(tmp_path):
     # The same name, not escaped, does take over: the browser runs scripts.
     (tmp_path / "naive.html").write_text(f"<table></table>{NAMES[0]}")
     assert "<table" not in show(tmp_path / "naive.html")
+
+
+def test_every_figure_has_a_caption():
+    for name in FIGURES | BOTH_TEST_SETS | {"confusion_cat_dog"}:
+        assert page.caption(name).endswith(".")
+
+
+def test_curves_come_first_then_errors_and_galleries_last():
+    names = ["confusion_cat_dog", "reliability", "confusion_matrix", "training_curves"]
+    expected = ["training_curves", "confusion_matrix", "reliability"]
+    assert page.in_order(names) == [*expected, "confusion_cat_dog"]

@@ -36,7 +36,7 @@ class Entry:
       worst_class: the name of the class with the lowest F1 score on it.
       goal: the training accuracy, 0 to 1, that `numbers` counts epochs to.
       latency: see `latency.describe`.
-      numbers: those of `compared.COLUMNS`; None where unknown. Parameters are in
+      numbers: those of `compare.COLUMNS`; None where unknown. Parameters are in
         millions, and operations of one forward pass in billions (1e9). Milliseconds
         are for one image, in batches of 1 and of 128, measured by this process; None
         where the timings spread too far. Epochs and seconds to an accuracy are infinite
@@ -71,10 +71,7 @@ def load_entry(
 ) -> Entry:
     """Scores a run's best checkpoint.
 
-    Args:
-      name: for tables and legends.
-      moved: see `run_data.load_splits`.
-      goal: the training accuracy, 0 to 1, that epochs and seconds are counted to.
+    `name` and `goal` are those of `Entry`; for `moved` see `run_data.load_splits`.
 
     Raises:
       UserError: no run there, or its data cannot be read.

@@ -11,7 +11,6 @@ import jinja2
 from matplotlib.figure import Figure
 
 from vit_jax.analysis import quantities
-from vit_jax.analysis.captions import caption, in_order
 from vit_jax.analysis.scored import Scored
 from vit_jax.analysis.tables import write_rows
 from vit_jax.config import flatten
@@ -21,6 +20,54 @@ from vit_jax.metrics import calibration, roc
 from vit_jax.training.curves import TIMINGS
 
 Rows = Iterable[Iterable[Any]]
+
+# What a reader sees in each figure, by the name of its file, in the order of the page:
+# what happened, then the errors, then confidence.
+CAPTIONS = {
+    "training_curves": (
+        "Loss and accuracy while the model learned. Train is measured on augmented "
+        "images, so that it may lie below val. The dotted line marks the checkpoint "
+        "that the run selected, and thin ones the beginning of each later stage."
+    ),
+    "confusion_matrix": (
+        "Each row is a true class and adds up to 100%. The diagonal is right; a "
+        "dark cell beside it is a frequent mistake."
+    ),
+    "top_confusions": (
+        "The pairs of classes that make the most mistakes, and their part of all "
+        "mistakes."
+    ),
+    "per_class_accuracy": "Bars whose intervals overlap widely may well be equal.",
+    "precision_recall_f1": (
+        "Precision: how many predictions of a class are right. Recall: how many of "
+        "its images are found. F1 is between them. The error bars are 95% intervals."
+    ),
+    "confident_mistakes": (
+        "The mistakes that the model is surest of. Look for wrong labels, for two "
+        "things in one image, and for misleading backgrounds."
+    ),
+    "misclassified": "Some of all mistakes, drawn at random.",
+    "sample_predictions": "Some images, drawn at random.",
+    "reliability": (
+        "Bars on the diagonal mean that of the images with 70% confidence 70% are "
+        "right. Below it (orange gaps) the model is too sure. The lowest row counts "
+        "images."
+    ),
+    "confidence_by_class": (
+        "A wrong answer should come with less confidence than a right one. Where "
+        "both bars are high, confidence warns of nothing."
+    ),
+    "roc": (
+        "How many images of a class are found for how many false alarms, as the "
+        "threshold moves. Nearer to the upper left corner is better."
+    ),
+    "accuracy_on_both_test_sets": (
+        "Two test splits; the second one was taken from the training images of the "
+        "dataset."
+    ),
+    "subset_test_confusion_matrix": "The second test split.",
+    "disagreements_with_people": "The images on which model and people differ most.",
+}
 
 _HISTORY = (
     "step", "epoch", "split", "loss", "accuracy", "weighted_accuracy", "learning_rate",
@@ -55,7 +102,7 @@ def write_page(
         write_rows(folder / f"{name}.csv", rows)
     pictures = [
         _render_picture(name, figures[name], folder / "figures" / f"{name}.png")
-        for name in in_order(list(figures))
+        for name in in_order(figures)
     ]
     versions = {
         name: environment[name]
@@ -80,6 +127,21 @@ def write_page(
     page = folder / "report.html"
     write_file(page, text)
     return page
+
+
+def caption(name: str) -> str:
+    """The caption of a report's figure; "" for figures that are not of a report.
+
+    Galleries of one confusion have one in common.
+    """
+    if name.startswith("confusion_") and name not in CAPTIONS:
+        return "All images of one confusion, or the most confident of them."
+    return CAPTIONS.get(name, "")
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Names of figures in the order of the page; others come last."""
+    return sorted(names, key=[*CAPTIONS, *names].index)
 
 
 def _render_picture(name: str, figure: Figure, path: pathlib.Path) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from vit_jax import data
 from vit_jax.analysis import page, report_figures
-from vit_jax.analysis.captions import caption
 from vit_jax.analysis.scored import Scored
 from vit_jax.config.settings import SELECTED
 from vit_jax.metrics import classification
@@ -61,7 +60,7 @@ def write_report(
     folder = report_folder(run_folder, run.step, split)
     for path in (folder / "figures").glob("*.png"):
         # Figures of an earlier report that this one does not replace.
-        if caption(path.stem) and path.stem not in figures:
+        if page.caption(path.stem) and path.stem not in figures:
             path.unlink()
     results = run_folder.read_results()
     path = page.write_page(
@@ -90,11 +89,9 @@ def summarize(
         f"{data.dataset_name(run.config.data)}"
     )
     model = f"a {run.config.model.name} with {scores['num_params']:,} parameters"
-    is_selected = run.step == results.get("best_step")
-    if is_selected:
-        model += f" trained for {results['train_seconds'] / 60:,.1f} minutes"
     checkpoint = f"the checkpoint of step {run.step:,}"
-    if is_selected:
+    if run.step == results.get("best_step"):
+        model += f" trained for {results['train_seconds'] / 60:,.1f} minutes"
         checkpoint += f", {SELECTED[run.config.data.select_on]}"
     if scores["accuracy"] is None:
         return (
