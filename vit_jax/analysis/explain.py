@@ -34,31 +34,37 @@ Images = UInt8[np.ndarray, "n height width channels"]
 
 # Number of images in a figure, one in each row.
 SHOWN_IMAGES = 6
+# Options of the maps of a ViT, and their defaults.
+_OF_A_VIT = {"block": None, "head": None, "head_fusion": "mean", "discard_ratio": 0}
 
 
-def vit_maps(
+def explain_vit(
     run: Run,
-    seen: attention.Attention,
     images: Images,
     classes: Int[np.ndarray, " n"],
+    picture: UInt8[np.ndarray, "h w c"],
+    caption: str,
     *,
     block: int | None = None,
     head: int | None = None,
     head_fusion: str = "mean",
     discard_ratio: float = 0.0,
-) -> Maps:
-    """Heat maps by name: attention of one block, rollout and relevance.
+) -> tuple[Maps, dict[str, Figure]]:
+    """Attention of one block, rollout and relevance; the figures that only a ViT has.
 
     Args:
       classes: that relevance explains.
+      picture, caption: of the first image, the only one whose heads are shown.
       block: whose attention, from 1; None: the last.
       head: whose attention, from 1; None: the mean of all.
-      head_fusion, discard_ratio: see `attention.rollout_maps`.
+      head_fusion, discard_ratio: see `attention.rollout`.
 
     Raises:
       UserError: no such block or head.
     """
-    num_blocks, num_heads = seen.weights.shape[1:3]
+    seen = attention.read_attention(run, images)
+    by_head = seen.maps()
+    num_blocks, num_heads = by_head.shape[1:3]
     block = num_blocks if block is None else block
     for name, value, count in (
         ("block", block, num_blocks),
@@ -68,47 +74,28 @@ def vit_maps(
             raise UserError(
                 f"--{name} is {value}, but this model has {count}; give 1 to {count}."
             )
-    of_block = seen.maps()[:, block - 1]
-    name = f"attention, block {block}"
+    name, chosen = f"attention, block {block}", by_head[:, block - 1]
     if head is None:
-        chosen = of_block.mean(axis=1)
+        chosen = chosen.mean(axis=1)
     else:
-        chosen, name = of_block[:, head - 1], f"{name}, head {head}"
-    return {
+        name, chosen = f"{name}, head {head}", chosen[:, head - 1]
+    maps = {
         name: chosen,
         "rollout": attention.rollout_maps(
             seen, head_fusion=head_fusion, discard_ratio=discard_ratio
         ),
         "relevance": relevance.relevance_maps(run, images, classes, seen),
     }
-
-
-def explain_vit(
-    run: Run,
-    images: Images,
-    classes: Int[np.ndarray, " n"],
-    picture: UInt8[np.ndarray, "h w c"],
-    caption: str,
-    **map_options: Any,
-) -> tuple[Maps, dict[str, Figure]]:
-    """Heat maps, and the figures that only a ViT has, by file name.
-
-    `picture` and `caption` are of the first image, the only one whose heads are shown.
-    `map_options` are those of `vit_maps`.
-    """
-    seen = attention.read_attention(run, images)
-    maps = vit_maps(run, seen, images, classes, **map_options)
+    size = run.model.patch_size
     figures = {
         "attention_by_head": attention_figures.by_block_and_head(
             picture,
-            seen.maps()[0],
+            by_head[0],
             title="Attention by block and head\n" + caption.replace("\n", " "),
         ),
         "attention_distance": attention_figures.mean_distances(
-            attention.mean_distances(seen, run.model.patch_size),
-            even=float(
-                attention.patch_distances(seen.grid, run.model.patch_size).mean()
-            ),
+            attention.mean_distances(seen, size),
+            even=float(attention.patch_distances(seen.grid, size).mean()),
         ),
     }
     similarity = weights.position_similarity(run)
@@ -144,7 +131,7 @@ def explain_images(
       images: as the model takes them.
       pictures: what the maps of the first images are drawn over, of any size; None: the
         images themselves.
-      **map_options: those of `vit_maps`; a ResNet has none.
+      **map_options: those of `explain_vit`; a ResNet has none.
     """
     pictures = images if pictures is None else pictures
     probabilities = run.predict(images, calibrated=True)
@@ -184,10 +171,9 @@ def explain_images(
 
 def _refuse_idle(options: argparse.Namespace, run: Run) -> None:
     """Refuses options that would have no effect."""
-    of_a_vit = {"block": None, "head": None, "head_fusion": "mean", "discard_ratio": 0}
     of_a_split = {"indices": None, "split": "test"}
     for usual, is_idle, reason in (
-        (of_a_vit, not isinstance(run.model, ViT), "is for ViTs, and this is none"),
+        (_OF_A_VIT, not isinstance(run.model, ViT), "is for ViTs, and this is none"),
         (of_a_split, bool(options.files), "chooses images of a split, not files"),
     ):
         for name, value in usual.items():
@@ -235,15 +221,13 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
     split = "files" if wanted else options.split
     folder = RunFolder(report_folder(RunFolder(run.workdir), run.step, split))
     folder.create()
-    names = ("block", "head", "head_fusion", "discard_ratio")
-    map_options = {name: getattr(options, name) for name in names}
+    map_options = {name: getattr(options, name) for name in _OF_A_VIT}
     with waiting("computing heat maps, and how faithful they are"):
         scores, figures = explain_images(run, images, captions, pictures, **map_options)
     for name, figure in figures.items():
         print(style.save(figure, folder.figures / f"{name}.png"))
     folder.write(
-        "explain",
-        {"step": run.step, "num_images": len(images), "faithfulness": scores},
+        "explain", {"step": run.step, "num_images": len(images), "faithfulness": scores}
     )
     print(to_text(scores, len(images)))
     return int(len(images) < len(wanted))
