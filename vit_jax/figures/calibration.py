@@ -10,10 +10,7 @@ from vit_jax.figures import style
 
 
 def reliability_diagrams(
-    bins: Mapping[str, Any],
-    *,
-    details: Sequence[str] = (),
-    title: str = "Reliability",
+    bins: Mapping[str, Any], *, details: Sequence[str] = (), title: str = "Reliability"
 ) -> Figure:
     """A column for each `metrics.calibration.ReliabilityBins`, by its name.
 

@@ -12,8 +12,7 @@ Curves = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 
 def training_curves(
-    loss: Mapping[str, Curves],
-    accuracy: Mapping[str, Curves],
+    loss: Mapping[str, Curves], accuracy: Mapping[str, Curves]
 ) -> Figure:
     """A row for loss, one for accuracy, and a column for each split.
 

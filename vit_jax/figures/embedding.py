@@ -101,8 +101,7 @@ def patch_filters(kernel: Float[np.ndarray, "h w c filters"]) -> Figure:
 
 
 def feature_maps(
-    image: UInt8[np.ndarray, "h w c"],
-    maps: Mapping[str, Float[np.ndarray, "_ _ _"]],
+    image: UInt8[np.ndarray, "h w c"], maps: Mapping[str, Float[np.ndarray, "_ _ _"]]
 ) -> Figure:
     """The image, and a row of the first eight channels of each layer, by name.
 

@@ -53,10 +53,7 @@ def prediction(
     # 1.15: labels and the colour bar take some of each panel's width.
     figure.set_dpi(np.clip(1.15 * width / panel_width, figure.dpi, _MAX_DPI))
     grid = figure.subplots(
-        1,
-        pictures + 1,
-        squeeze=False,
-        width_ratios=[panel_width] * pictures + [2.6],
+        1, pictures + 1, squeeze=False, width_ratios=[panel_width] * pictures + [2.6]
     )[0]
     style.show_image(grid[0], photo, "photo")
     if heat_map is not None:

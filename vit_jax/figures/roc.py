@@ -12,9 +12,7 @@ from vit_jax.figures import style
 
 
 def roc_curves(
-    curves: Sequence[Any],
-    class_names: Sequence[str],
-    macro_auc: float,
+    curves: Sequence[Any], class_names: Sequence[str], macro_auc: float
 ) -> Figure:
     """One `metrics.roc.RocCurve` for each class; random guessing is diagonal.
 

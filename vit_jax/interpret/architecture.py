@@ -182,11 +182,7 @@ def _attention(model: models.ViT, traced: Traced) -> list[Part]:
     projection = f"linear, {math.prod(mixed[1:])} → {output[-1]}"
     return [
         Part(
-            "Queries, keys, values",
-            tuple(lines),
-            "attention",
-            tokens(qkv),
-            num_params,
+            "Queries, keys, values", tuple(lines), "attention", tokens(qkv), num_params
         ),
         Part(
             "Self-attention",
@@ -275,9 +271,7 @@ def _residual_block(
     shortcut = None
     if f"{block}/shortcut_conv" in traced.outputs:
         shortcut = convolution_part(
-            traced,
-            f"{block}/shortcut_conv",
-            norm=f"{block}/shortcut_norm",
+            traced, f"{block}/shortcut_conv", norm=f"{block}/shortcut_norm"
         )
     output = times(*traced.outputs[block])
     return Branch(parts, shortcut), Part("ReLU", (), "norm", output)

@@ -11,9 +11,7 @@ from vit_jax.runs.run import Run
 _MAX_FILTERS = 28
 
 
-def stem_filters(
-    run: Run,
-) -> Float[np.ndarray, "height width channels filters"]:
+def stem_filters(run: Run) -> Float[np.ndarray, "height width channels filters"]:
     """Principal components of the first layer's filters, the strongest first.
 
     Dosovitskiy et al., 2021, figure 7 (left). Shifted patches show the unshifted view.

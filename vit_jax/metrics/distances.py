@@ -32,8 +32,7 @@ class ClassDistances:
 
 
 def class_distances(
-    features: Float[np.ndarray, "n d"],
-    labels: Int[np.ndarray, " n"],
+    features: Float[np.ndarray, "n d"], labels: Int[np.ndarray, " n"]
 ) -> ClassDistances:
     """Mean distance within and between classes.
 

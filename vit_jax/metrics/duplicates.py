@@ -26,8 +26,7 @@ def exact_duplicates(
 
 
 def near_duplicates(
-    images: UInt8[np.ndarray, "n h w c"],
-    others: UInt8[np.ndarray, "m h w c"],
+    images: UInt8[np.ndarray, "n h w c"], others: UInt8[np.ndarray, "m h w c"]
 ) -> tuple[Int64[np.ndarray, "pairs 2"], Float32[np.ndarray, " pairs"]]:
     """Images whose most similar image in `others` is nearly the same.
 
