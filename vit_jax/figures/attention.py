@@ -164,15 +164,9 @@ def deletion_insertion(
         for index, (label, (mean, error)) in enumerate(curves.items()):
             look = {"color": style.PALETTE[index]}
             dashes = style.LINE_STYLES[index % 4]
-            axes.plot(100 * fraction, 100 * mean, dashes, label=label, **look)
-            axes.fill_between(
-                100 * fraction,
-                100 * (mean - error),
-                100 * (mean + error),
-                alpha=0.15,
-                linewidth=0,
-                **look,
-            )
+            x, low, high = (100 * y for y in (fraction, mean - error, mean + error))
+            axes.plot(x, 100 * mean, dashes, label=label, **look)
+            axes.fill_between(x, low, high, alpha=0.15, linewidth=0, **look)
         axes.set_xlim(0, 100)
     highest = max(np.nanmax(m) for c in (deletion, insertion) for m, _ in c.values())
     panels[0].set_ylim(0, min(101, 120 * highest))

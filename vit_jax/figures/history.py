@@ -73,12 +73,9 @@ def training_curves(
       stage_epochs: where each later stage of the training begins; thin lines mark it.
       loss_unit: of the training's objective.
     """
-    epochs = np.asarray(history.get("epoch", ()), float)
-    measured = {
-        key: np.asarray(values, float)
-        for key, values in history.items()
-        if key != "epoch" and np.isfinite(np.asarray(values, float)).any()
-    }
+    series = {key: np.asarray(values, float) for key, values in history.items()}
+    epochs = series.pop("epoch")
+    measured = {key: y for key, y in series.items() if np.isfinite(y).any()}
     panels = [
         dataclasses.replace(panel, unit=panel.unit.format(loss_unit=loss_unit))
         for panel in PANELS
@@ -90,15 +87,8 @@ def training_curves(
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
         _draw_panel(axes, panel, epochs, measured, selected_epoch)
-        for number, epoch in enumerate(stage_epochs, start=2):
-            axes.axvline(
-                epoch,
-                color="0.6",
-                linewidth=0.8,
-                linestyle=(0, (1, 4)),
-                zorder=0,
-                label=f"_stage {number}",
-            )
+        for epoch in stage_epochs:
+            axes.axvline(epoch, color="0.6", lw=0.8, ls=(0, (1, 4)), zorder=0)
     return figure
 
 
@@ -126,10 +116,7 @@ def _draw_panel(
         axes.ticklabel_format(axis="y", scilimits=(-3, 5))
         if panel.from_zero:
             axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
-    is_quality = panel.unit.startswith(("loss", "accuracy"))
-    if selected_epoch is not None and is_quality:
-        axes.axvline(
-            selected_epoch, color="0.4", linewidth=1, linestyle=":", label="selected"
-        )
+    if selected_epoch is not None and panel.unit.startswith(("loss", "accuracy")):
+        axes.axvline(selected_epoch, color="0.4", lw=1, ls=":", label="selected")
     if len(axes.get_legend_handles_labels()[0]) > 1:
         axes.legend(fontsize=9, frameon=False)
