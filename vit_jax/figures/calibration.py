@@ -50,23 +50,17 @@ def _draw_column(column: np.ndarray, title: str, group: Any) -> None:
     left, width = 100 * group.edges[:-1], 100 * np.diff(group.edges)
     shape = {"width": width, "align": "edge", "edgecolor": "white", "linewidth": 0.8}
     top, middle, bottom = column
+    accuracy, confidence = 100 * group.accuracy, 100 * group.confidence
 
     style.label_axes(top, title, y="accuracy (%)")
-    top.bar(left, 100 * group.accuracy, color=style.SKY, label="accuracy", **shape)
+    top.bar(left, accuracy, color=style.SKY, label="accuracy", **shape)
     top.plot([0, 100], [0, 100], "--", color="0.3", label="perfectly calibrated")
-    top.plot(
-        100 * group.confidence,
-        100 * group.accuracy,
-        "o",
-        color=style.BLUE,
-        markersize=4,
-        clip_on=False,
-        label="at the bin's mean confidence",
-    )
+    look = {"color": style.BLUE, "markersize": 4, "clip_on": False}
+    top.plot(confidence, accuracy, "o", **look, label="at the bin's mean confidence")
     top.set_ylim(0, 100)
 
     style.label_axes(middle, y="gap (points)")
-    gap = 100 * (group.accuracy - group.confidence)
+    gap = accuracy - confidence
     colors = [style.RED if value < 0 else style.GREEN for value in gap]
     middle.bar(left, gap, color=colors, **shape)
     middle.axhline(0, color="0.3", linewidth=0.8)

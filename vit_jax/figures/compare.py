@@ -103,14 +103,8 @@ def accuracy_chart(
             continue
         ends = np.array([[mean - low], [high - mean]])
         axes.errorbar(mean, row, xerr=ends, fmt="o", capsize=4, color=style.BLUE)
-        axes.annotate(
-            f"{mean:.2f}",
-            (mean, row),
-            xytext=(0, 6),
-            textcoords="offset points",
-            ha="center",
-            fontsize=9,
-        )
+        place = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center"}
+        axes.annotate(f"{mean:.2f}", (mean, row), **place, fontsize=9)
     axes.set_yticks(range(len(names)), names, parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.7)
     table.set_axis_off()

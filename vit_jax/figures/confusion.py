@@ -36,16 +36,15 @@ def confusion_matrix(
     bar = figure.colorbar(image, ax=axes, shrink=0.8)
     bar.set_label("fraction of the true class (%)", fontsize=10)
     if num_classes <= style.MAX_CLASSES:
+        look = {
+            "ha": "center",
+            "va": "center",
+            "fontsize": 8 if num_classes <= 10 else 5,
+        }
         for row, column in zip(*np.nonzero(matrix), strict=True):
-            axes.text(
-                column,
-                row,
-                f"{matrix[row, column]}\n{percent[row, column]:.1f}%",
-                ha="center",
-                va="center",
-                fontsize=8 if num_classes <= 10 else 5,
-                color="white" if percent[row, column] > 50 else "black",
-            )
+            text = f"{matrix[row, column]}\n{percent[row, column]:.1f}%"
+            color = "white" if percent[row, column] > 50 else "black"
+            axes.text(column, row, text, color=color, **look)
     return figure
 
 

@@ -30,10 +30,8 @@ def class_scatter(
     palette = style.colors(len(named))
     for axes, (name, points) in zip(panels, coordinates.items(), strict=True):
         for index, class_name in enumerate(named):
-            chosen = points[labels == index]
             axes.scatter(
-                chosen[:, 0],
-                chosen[:, 1],
+                *points[labels == index].T,
                 s=14,
                 linewidths=0,
                 alpha=0.75,
@@ -42,10 +40,9 @@ def class_scatter(
                 label=class_name,
             )
         if many:
-            others = points[labels >= len(named)]
             label = f"{len(class_names) - len(named)} other classes"
             look = {"s": 6, "linewidths": 0, "color": "0.8", "zorder": 0}
-            axes.scatter(others[:, 0], others[:, 1], label=label, **look)
+            axes.scatter(*points[labels >= len(named)].T, label=label, **look)
         axes.set(xticks=[], yticks=[])
         axes.set_title(name, fontsize=11)
     style.legend_beside(panels[-1], markerscale=1.8)

@@ -81,15 +81,9 @@ def grouped_bars(
     for index, (name, values) in enumerate(groups.items()):
         values = values[shown]
         places = np.arange(len(shown)) + (index + 0.5) * width - 0.4
-        bars = axes.bar(
-            places,
-            factor * values,
-            width,
-            color=style.PALETTE[index],
-            hatch=HATCHES[index],
-            edgecolor="white",
-            label=name,
-        )
+        look = {"color": style.PALETTE[index], "hatch": HATCHES[index]}
+        look |= {"edgecolor": "white", "label": name}
+        bars = axes.bar(places, factor * values, width, **look)
         if intervals is not None:
             ends = np.abs(100 * intervals[index][shown] - 100 * values[:, None]).T
             axes.errorbar(

@@ -36,14 +36,9 @@ def roc_curves(
         for place, index in enumerate(shown):
             area = curves[index].auc
             area = "no curve" if math.isnan(area) else f"{area:.4f}"
-            _draw_curve(
-                axes,
-                curves[index],
-                linestyle=style.LINE_STYLES[place // 4],
-                color=style.PALETTE[place],
-                linewidth=1.5,
-                label=f"{class_names[index]} ({area})",
-            )
+            look = {"color": style.PALETTE[place], "ls": style.LINE_STYLES[place // 4]}
+            label = f"{class_names[index]} ({area})"
+            _draw_curve(axes, curves[index], linewidth=1.5, label=label, **look)
         if others:
             axes.plot([], [], color="0.85", label="other classes")
         random = np.geomspace(0.01, 100)
