@@ -119,8 +119,7 @@ def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:
     # What the machine did while each run's inference was timed.
     loads = [f"* {e.name}: timed {latency.load_text(e.latency)}" for e in entries]
     parts = ["# Comparison", quality_table(groups), QUALITY_NOTE]
-    parts += ["## Cost and training", cost_table(groups), COST_NOTE]
-    parts += ["\n".join(loads)]
+    parts += ["## Cost and training", cost_table(groups), COST_NOTE, "\n".join(loads)]
     parts += ["## Paired tests", paired_table(tests), TEST_NOTE]
     markdown = "\n\n".join(parts)
     rows = [

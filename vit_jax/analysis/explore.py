@@ -70,20 +70,16 @@ def compare_splits(
             exact = duplicates.exact_duplicates(ours, theirs)
             near, correlation = duplicates.near_duplicates(ours, theirs)
             unequal = ~np.isin(near[:, 0], exact)
-            counts[f"{name} in {other}"] = {
-                "exact": len(exact),
-                "near": int(unequal.sum()),
-            }
-            shown = np.flatnonzero(unequal)[:_SHOWN_PAIRS]
-            if len(shown):
+            near, correlation = near[unequal], correlation[unequal]
+            counts[f"{name} in {other}"] = {"exact": len(exact), "near": len(near)}
+            if len(near):
+                shown = near[:_SHOWN_PAIRS]
                 figures[f"duplicates_{name}_{other}"] = images.pairs(
-                    ours[near[shown, 0]],
-                    theirs[near[shown, 1]],
+                    ours[shown[:, 0]],
+                    theirs[shown[:, 1]],
                     [
                         f"{name} {a} | {other} {b}, r = {r:.3f}"
-                        for (a, b), r in zip(
-                            near[shown], correlation[shown], strict=True
-                        )
+                        for (a, b), r in zip(shown, correlation, strict=False)
                     ],
                     title=f"Most similar images of {name} and {other}",
                 )

@@ -103,12 +103,11 @@ def to_rows(latency: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         median, n = one["milliseconds_per_image"], one["num_repeats"]
         quartiles = f"{one['lower_quartile']:.3g} to {one['upper_quartile']:.3g} ms"
         if median is None:
-            value = "not stated"
             why = f"half of {n} timings lie outside {quartiles} per image; repeat it on"
-            rows.append((how, value, f"{why} a quiet machine"))
+            rows.append((how, "not stated", f"{why} a quiet machine"))
         else:
-            value = f"{median:.3g} ms per image"
-            rows.append((how, value, f"median of {n}; quartiles {quartiles}"))
+            spread = f"median of {n}; quartiles {quartiles}"
+            rows.append((how, f"{median:.3g} ms per image", spread))
     return rows
 
 

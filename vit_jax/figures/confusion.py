@@ -36,11 +36,8 @@ def confusion_matrix(
     bar = figure.colorbar(image, ax=axes, shrink=0.8)
     bar.set_label("fraction of the true class (%)", fontsize=10)
     if num_classes <= style.MAX_CLASSES:
-        look = {
-            "ha": "center",
-            "va": "center",
-            "fontsize": 8 if num_classes <= 10 else 5,
-        }
+        font_size = 8 if num_classes <= 10 else 5
+        look = {"ha": "center", "va": "center", "fontsize": font_size}
         for row, column in zip(*np.nonzero(matrix), strict=True):
             text = f"{matrix[row, column]}\n{percent[row, column]:.1f}%"
             color = "white" if percent[row, column] > 50 else "black"
