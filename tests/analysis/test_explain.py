@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 @pytest.mark.slow
 def test_captions_are_calibrated(tmp_path):
     run = dataclasses.replace(make_run(), temperature=50.0)
-    _, figures = explain.explain_images(run, IMAGES[:1], ["x"])
+    _, figures = explain.explain_images(run, IMAGES[:1], ["x"], IMAGES[:1])
     expected = run.predict(IMAGES[:1], calibrated=True).max()
     assert expected < 0.9 * run.predict(IMAGES[:1]).max()
     assert figures["heat_maps"].axes[0].get_title().endswith(f" ({expected:.0%})")
@@ -83,7 +83,7 @@ def test_one_image_has_no_standard_error():
 @pytest.mark.slow
 def test_a_resnet_is_explained_by_grad_cam():
     run = make_resnet_run()
-    scores, figures = explain.explain_images(run, IMAGES, ["x", "y", "z"])
+    scores, figures = explain.explain_images(run, IMAGES, ["x", "y", "z"], IMAGES)
     methods = ["Grad-CAM, stage 1", "Grad-CAM, stage 2"]
     assert list(scores) == [*methods, "random, 8 × 8", "random, 4 × 4"]
     assert {"feature_maps", "heat_maps", "faithfulness", "stem_filters"} == set(figures)

@@ -122,18 +122,16 @@ def explain_images(
     run: Run,
     images: Images,
     captions: Sequence[str],
-    pictures: Sequence[UInt8[np.ndarray, "h w c"]] | None = None,
+    pictures: Sequence[UInt8[np.ndarray, "h w c"]] | Images,
     **map_options: Any,
 ) -> tuple[dict[str, dict[str, float]], dict[str, Figure]]:
     """Faithfulness of each kind of heat map, and all figures by file name.
 
     Args:
       images: as the model takes them.
-      pictures: what the maps of the first images are drawn over, of any size; None: the
-        images themselves.
+      pictures: what the maps of the first images are drawn over, of any size.
       **map_options: those of `explain_vit`; a ResNet has none.
     """
-    pictures = images if pictures is None else pictures
     probabilities = run.predict(images, calibrated=True)
     classes = probabilities.argmax(axis=1)
     captions = [
@@ -213,7 +211,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
         ]
     else:
         captions, images = read_split(run, options.split, options.indices, moved)
-        pictures = None
+        pictures = images
     if not 0 < len(images) <= MAX_IMAGES:
         raise UserError(
             f"There are {len(images)} images to explain; give 1 to {MAX_IMAGES}."

@@ -41,7 +41,7 @@ def draw_map(
         **{"interpolation": "nearest", **look},
     )
     axes.set(xticks=[], yticks=[])
-    style.title_image(axes, title)
+    axes.set_title(title, fontsize=9, pad=3)
 
 
 def draw_overlay(

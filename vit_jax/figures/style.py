@@ -151,15 +151,10 @@ def draw_measured(
 
 
 def show_image(axes: Axes, image: UInt8[np.ndarray, "h w c"], title: str = "", **text):
-    """Draws an RGB or grey image without ticks; `text` styles the title."""
+    """Draws an RGB or grey image without ticks; `text` styles its small title."""
     grey = image.shape[2] == 1
     axes.imshow(image[..., 0] if grey else image, cmap="gray", vmin=0, vmax=255)
     axes.set(xticks=[], yticks=[])
-    title_image(axes, title, **text)
-
-
-def title_image(axes: Axes, title: str, **text) -> None:
-    """A small title close to a picture; `text` styles it."""
     axes.set_title(title, **{"fontsize": 9, "pad": 3, **text})
 
 

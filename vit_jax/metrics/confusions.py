@@ -85,16 +85,10 @@ def summarize(
     matrix = confusion_matrix(logits, labels)
 
     def named(first: str, second: str, both_ways: bool) -> list[dict[str, Any]]:
+        keys = (first, second, "count", "fraction_of_errors")
         return [
-            {
-                first: class_names[true],
-                second: class_names[predicted],
-                "count": count,
-                "fraction_of_errors": fraction,
-            }
-            for true, predicted, count, fraction in top_confusions(
-                matrix, both_ways=both_ways
-            )
+            dict(zip(keys, (class_names[a], class_names[b], *numbers), strict=True))
+            for a, b, *numbers in top_confusions(matrix, both_ways=both_ways)
         ]
 
     return {
