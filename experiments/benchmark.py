@@ -36,7 +36,6 @@ from experiments.benchmarking import (
     augmentations,
     soak,
     startup,
-    timing,
     train_step,
 )
 from experiments.benchmarking.jax_step import load_config
@@ -81,8 +80,8 @@ def write_result(out: str | None, name: str, result: dict[str, Any]) -> None:
     folder = pathlib.Path(out)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}_{result['platform']}.json"
-    content = result | {"command": timing.describe_command()}
-    write_file(file, json.dumps(content, indent=1) + "\n")
+    command = " ".join(["python -m experiments.benchmark", *sys.argv[1:]])
+    write_file(file, json.dumps(result | {"command": command}, indent=1) + "\n")
 
 
 def measure_models(names: list[str], out: str | None) -> int:

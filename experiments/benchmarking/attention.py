@@ -7,12 +7,12 @@ since only the implementation "plain" has them.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import linen as nn
 from jax.flatten_util import ravel_pytree
 
 from experiments.benchmarking import timing
@@ -20,26 +20,19 @@ from experiments.benchmarking.jax_step import load_config
 from vit_jax import models
 from vit_jax.models import backend
 from vit_jax.models.attention import SelfAttention
+from vit_jax.models.block_settings import BlockSettings, block_settings
 
 IMPLEMENTATIONS = ("plain", "xla", "cudnn")
 REPEATS_IN_DISPATCH = 10
 IMAGE_SHAPE = (32, 32, 3)
 
 
-def first_attention(model: nn.Module) -> tuple[SelfAttention, tuple[int, int]] | None:
-    """The model's first attention layer and [tokens, width] there; None without one."""
-    found = []
-
-    def note(call, args, kwargs, context):
-        if isinstance(context.module, SelfAttention) and not found:
-            found.append((context.module.clone(parent=None), args[0].shape[1:]))
-        return call(*args, **kwargs)
-
-    # `models.init_variables` is jitted, and calls no method where JAX has kept its
-    # trace.
-    with nn.intercept_methods(note):
-        jax.eval_shape(model.init, jax.random.key(0), jnp.zeros((1, *IMAGE_SHAPE)))
-    return found[0] if found else None
+def num_tokens(model: models.ViT) -> int:
+    """The number of tokens in the first block, from the attention weights it sows."""
+    init = functools.partial(model.init, mutable=True)
+    variables = jax.eval_shape(init, jax.random.key(0), jnp.zeros((1, *IMAGE_SHAPE)))
+    (weights,) = jax.tree.leaves(variables["intermediates"]["block0"])
+    return weights.shape[-1]
 
 
 def make_run(layer: SelfAttention, tokens: jax.Array) -> Callable[[], jax.Array]:
@@ -91,11 +84,10 @@ def relative_errors(layer: SelfAttention, tokens: jax.Array) -> dict[str, float]
     with jax.default_matmul_precision("highest"):
         expected = numbers(SelfAttention(plain), tokens.astype("float32"))
     found = numbers(layer, tokens)
-    errors = [
-        float(jnp.linalg.norm(x - y) / jnp.linalg.norm(y))
-        for x, y in zip(found, expected, strict=True)
-    ]
-    return dict(zip(("outputs", "gradients"), errors, strict=True))
+    return {
+        name: float(jnp.linalg.norm(x - y) / jnp.linalg.norm(y))
+        for name, x, y in zip(("outputs", "gradients"), found, expected, strict=True)
+    }
 
 
 def measure(
@@ -116,29 +108,27 @@ def measure(
     vits = {}
     for name in names:
         settings = load_config(name, batch_size, overrides).model
-        dtype = settings.dtype
-        if dtype == "auto":
-            dtype = "float32" if machine["platform"] == "cpu" else "bfloat16"
+        dtype = backend.auto_dtype() if settings.dtype == "auto" else settings.dtype
         model = models.make_model(
             settings, num_classes=10, image_shape=IMAGE_SHAPE, dtype=dtype
         )
-        found = first_attention(model)
-        if found is not None:
-            layer, shape = found
-            tokens = jax.random.normal(jax.random.key(0), (batch_size, *shape), dtype)
-            vits[name] = _measure_layer(name, layer, tokens, repeats)
+        if isinstance(model, models.ViT):
+            shape = batch_size, num_tokens(model), model.width
+            tokens = jax.random.normal(jax.random.key(0), shape, dtype)
+            vits[name] = _measure_layer(name, block_settings(model), tokens, repeats)
     return machine | {"batch_size": batch_size, "models": vits}
 
 
 def _measure_layer(
-    name: str, layer: SelfAttention, tokens: jax.Array, repeats: int
+    name: str, settings: BlockSettings, tokens: jax.Array, repeats: int
 ) -> dict[str, Any]:
     result: dict[str, Any] = {"shape": tokens.shape, "dtype": str(tokens.dtype)}
     runs = {}
+    head_width = tokens.shape[-1] // settings.num_heads
     for implementation in IMPLEMENTATIONS:
         chosen = SelfAttention(
             dataclasses.replace(
-                layer.settings,
+                settings,
                 attention_implementation=implementation,
                 attention_dropout=0.0,
                 dropout=0.0,
@@ -146,7 +136,9 @@ def _measure_layer(
             )
         )
         try:
-            if implementation == "cudnn" and not _has_cudnn(layer, tokens):
+            if implementation != backend.attention_implementation(
+                implementation, tokens.dtype, head_width
+            ):
                 raise ValueError("this device has no such kernel for these heads")
             run = make_run(chosen, tokens)
             run()
@@ -174,10 +166,3 @@ def _measure_layer(
             flush=True,
         )
     return result
-
-
-def _has_cudnn(layer: SelfAttention, tokens: jax.Array) -> bool:
-    """Whether `SelfAttention` computes "cudnn" on this machine, and not "plain"."""
-    head_width = tokens.shape[-1] // layer.settings.num_heads
-    chosen = backend.attention_implementation("cudnn", tokens.dtype, head_width)
-    return chosen == "cudnn"

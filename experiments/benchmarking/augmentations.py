@@ -48,12 +48,8 @@ AUGMENTATIONS = {
 def median_seconds(run: Callable[[], Any], repeats: int) -> float:
     """Median duration of `run`, after one call that compiles."""
     jax.block_until_ready(run())
-    return timing.describe(
-        [
-            timing.seconds_of(lambda: jax.block_until_ready(run()))
-            for _ in range(repeats)
-        ]
-    )["median"]
+    wall, _ = timing.alternate({"run": lambda: jax.block_until_ready(run())}, repeats)
+    return timing.describe(wall["run"])["median"]
 
 
 def make_batch(batch_size: int) -> dict[str, jax.Array]:

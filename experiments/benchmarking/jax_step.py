@@ -3,23 +3,17 @@
 import pathlib
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import numpy as np
 from ml_collections import ConfigDict
 
-from vit_jax.config import (
-    apply_overrides,
-    load_config_file,
-    make_config,
-)
+from vit_jax.config import apply_overrides, load_config_file, make_config
 from vit_jax.data import Dataset
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import dispatch
-from vit_jax.training.experiment import Experiment, make_experiment
+from vit_jax.training.experiment import make_experiment
 from vit_jax.training.input_pipeline import InputPipeline
-from vit_jax.training.train_state import TrainState
 
 NUM_IMAGES = 50_000
 # The config files that some names stand for; others are models with default settings.
@@ -78,13 +72,6 @@ class JaxStep:
       metrics: of each step of the last call.
     """
 
-    experiment: Experiment
-    compile_seconds: float
-    temp_bytes: int
-    pipeline: InputPipeline
-    state: TrainState
-    metrics: dict[str, jax.Array]
-
     def __init__(self, config: ConfigDict, dataset: Dataset, steps_per_dispatch: int):
         splits = dict.fromkeys(("train", "val", "test"), dataset)
         self.experiment = make_experiment(config, splits)
@@ -96,7 +83,7 @@ class JaxStep:
         self._root_key = jax.device_put(self.experiment.root_key, whole)
         self._lr_scale = meshes.put(np.float32(1), whole)
         start = time.perf_counter()
-        self._compiled: Any = dispatch.compile_steps(
+        self._compiled = dispatch.compile_steps(
             self.experiment,
             self.state,
             self._root_key,

@@ -3,7 +3,6 @@
 import os
 import platform
 import resource
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
@@ -56,15 +55,15 @@ def describe(values: Sequence[float]) -> dict[str, Any]:
     }
 
 
-def measure_peak_flops(dtype: DTypeLike, repeats: int = 5) -> float:
-    """FLOP/s of a large square matrix product on the device, the best of `repeats`."""
+def measure_peak_flops(dtype: DTypeLike) -> float:
+    """FLOP/s of a large square matrix product on the device, the best of five."""
     size = 1024 if backend.platform() == "cpu" else 8192
     # The numbers are random, since some devices multiply ones faster.
     matrix = jax.random.normal(jax.random.key(0), (size, size), dtype)
     multiply = jax.jit(lambda x: x @ x)
     multiply(matrix).block_until_ready()
     seconds = min(
-        seconds_of(lambda: multiply(matrix).block_until_ready()) for _ in range(repeats)
+        seconds_of(lambda: multiply(matrix).block_until_ready()) for _ in range(5)
     )
     return 2 * size**3 / seconds
 
@@ -80,11 +79,6 @@ def peak_memory_bytes() -> int:
 def num_threads() -> int:
     """Number of CPUs that this process may use, as XLA does and PyTorch is told to."""
     return len(os.sched_getaffinity(0))
-
-
-def describe_command() -> str:
-    """The command of this process, with its arguments as they were typed."""
-    return " ".join(["python -m experiments.benchmark", *sys.argv[1:]])
 
 
 def describe_machine() -> dict[str, Any]:

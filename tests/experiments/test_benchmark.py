@@ -16,6 +16,7 @@ from experiments.benchmarking import attention, augmentations, soak, startup
 from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.models.attention import SelfAttention
+from vit_jax.models.block_settings import block_settings
 
 ROOT = pathlib.Path(__file__).parents[2]
 TINY = {"width": 16, "depth": 1, "num_heads": 2}
@@ -117,15 +118,10 @@ def test_every_implementation_of_attention_is_timed_or_says_why_not(tmp_path):
 @pytest.mark.slow
 def test_the_layer_that_is_timed_is_the_models_own():
     model = models.ViT(10, **TINY)
-    models.init_variables(model, jax.random.key(0), (32, 32, 3))  # and again below
-    layer, shape = attention.first_attention(model)
-    assert (layer.settings.num_heads, shape) == (2, (65, 16))
-    assert attention.first_attention(models.ResNet(10, width=8)) is None
-    tokens = jax.numpy.ones((1, *shape))
-    attention.make_run(layer, tokens)()
-    wrong = dataclasses.replace(
-        layer.settings, attention_implementation="no such thing"
-    )
+    assert attention.num_tokens(model) == 65
+    settings, tokens = block_settings(model), jax.numpy.ones((1, 65, 16))
+    attention.make_run(SelfAttention(settings), tokens)()
+    wrong = dataclasses.replace(settings, attention_implementation="no such thing")
     with pytest.raises(ValueError, match="no such thing"):
         attention.make_run(SelfAttention(wrong), tokens)()
 
