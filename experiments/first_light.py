@@ -31,8 +31,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.first_lighting.parts import make_parts, planned_seconds
-from experiments.first_lighting.session import Part, Session
-from experiments.first_lighting.workers import write_result
+from experiments.first_lighting.session import Part, Session, write_result
 from experiments.launching.jobs import is_finished
 from experiments.launching.options import LEFT_OVER
 from experiments.launching.pack import pack
@@ -73,10 +72,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _choose(parts: Sequence[Part], only: str | None) -> list[Part]:
-    names = {part.name: part for part in parts}
-    for name in only.split(",") if only else ():
-        require_known(name, names, "part", "take")
-    return [names[name] for name in only.split(",")] if only else [*parts]
+    known = {part.name: part for part in parts}
+    names = only.split(",") if only else known
+    for name in names:
+        require_known(name, known, "part", "take")
+    return [known[name] for name in names]
 
 
 def _read(file: pathlib.Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from ml_collections import ConfigDict
 
 from experiments.benchmarking import timing
 from experiments.benchmarking.jax_step import JaxStep
-from experiments.first_lighting.workers import parse_worker, write_result
+from experiments.first_lighting.session import parse_worker, write_result
 from experiments.launching.jobs import Job
 from experiments.launching.options import data_settings, small_settings
 from vit_jax import data
@@ -37,36 +37,14 @@ _PRODUCT = re.compile(
 )
 
 
-class Rounds:
-    """A config's train step, 20 steps at a time.
-
-    Attributes:
-      step: the compiled program and its state.
-      init_seconds: of building the experiment, of the initial state and its programs,
-        and of compiling the train step, whose own time is `step.compile_seconds`.
-    """
-
-    step: JaxStep
-    init_seconds: float
-
-    def __init__(self, config: ConfigDict):
-        start = time.perf_counter()
-        train = data.load(config.data)["train"]
-        self.loading_seconds = time.perf_counter() - start
-        size = min(_STEPS, backend.max_steps_per_dispatch())
-        self._calls = _STEPS // size
-        start = time.perf_counter()
-        self.step = JaxStep(config, train, size)
-        self.init_seconds = time.perf_counter() - start
-
-    def run(self) -> tuple[np.ndarray, float]:
-        """Losses of the next 20 steps, and the seconds that they took together."""
-        losses, start = [], time.perf_counter()
-        for _ in range(self._calls):
-            self.step()
-            losses.append(self.step.metrics["loss"])
-        seconds = time.perf_counter() - start
-        return np.concatenate(jax.device_get(losses)), seconds
+def run_round(step: JaxStep) -> tuple[np.ndarray, float]:
+    """Losses of the next 20 steps, and the seconds that they took together."""
+    losses, start = [], time.perf_counter()
+    for _ in range(_STEPS // step.steps_per_dispatch):
+        step()
+        losses.append(step.metrics["loss"])
+    seconds = time.perf_counter() - start
+    return np.concatenate(jax.device_get(losses)), seconds
 
 
 def count_products(step: JaxStep) -> dict[str, int]:
@@ -94,14 +72,19 @@ def measure(config: ConfigDict, num_rounds: int) -> dict[str, Any]:
       The machine, and losses of the first 20 steps, mean_losses of each round, whether
       they fall and are finite; same_bits: whether both first rounds ended with the same
       state; compilations during the timed rounds; the platforms of the state; products
-      by dtype; seconds of a step, and the times before the first one.
+      by dtype; seconds of a step, and the times before the first one: init_seconds are
+      of the experiment, the initial state and all programs, compile_seconds of the
+      train step's.
     """
-    rounds = Rounds(config)
-    step = rounds.step
-    first, _ = rounds.run()
+    start = time.perf_counter()
+    train = data.load(config.data)["train"]
+    loaded = time.perf_counter()
+    step = JaxStep(config, train, min(_STEPS, backend.max_steps_per_dispatch()))
+    init_seconds = time.perf_counter() - loaded
+    first, _ = run_round(step)
     state = jax.device_get(step.state)
     step.restart()
-    again, _ = rounds.run()
+    again, _ = run_round(step)
     equal = jax.tree.map(np.array_equal, state, jax.device_get(step.state))
     compilations: list[str] = []
     jax.monitoring.register_event_duration_secs_listener(
@@ -109,7 +92,7 @@ def measure(config: ConfigDict, num_rounds: int) -> dict[str, Any]:
     )
     means, seconds = [float(first.mean())], []
     for _ in range(num_rounds):
-        losses, duration = rounds.run()
+        losses, duration = run_round(step)
         means.append(float(losses.mean()))
         seconds.append(duration / _STEPS)
     num_compilations = compilations.count(_COMPILED)
@@ -128,8 +111,8 @@ def measure(config: ConfigDict, num_rounds: int) -> dict[str, Any]:
         "falls": means[-1] < means[0],
         "same_bits": all(jax.tree.leaves(equal)) and np.array_equal(first, again),
         "compilations": num_compilations,
-        "loading_seconds": rounds.loading_seconds,
-        "init_seconds": rounds.init_seconds,
+        "loading_seconds": loaded - start,
+        "init_seconds": init_seconds,
         "compile_seconds": step.compile_seconds,
         "step_seconds": described,
         "images_per_second": resolved.batch_size / described["median"],

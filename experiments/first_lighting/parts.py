@@ -4,12 +4,11 @@ import argparse
 import functools
 import importlib.util
 import json
+import pathlib
 from typing import Any
 
-from experiments.first_lighting.forecasts import read_forecast
-from experiments.first_lighting.session import Part, Session, outcome_of
+from experiments.first_lighting.session import Part, Session, outcome_of, write_result
 from experiments.first_lighting.training import describe_training, summarize
-from experiments.first_lighting.workers import write_result
 from experiments.reproducing.rows import ROWS
 from vit_jax.errors import UserError
 
@@ -24,6 +23,26 @@ _TORCH_MODELS = {
     "vit_ti": (1024, {"width": 16, "depth": 1, "num_heads": 2}),
     "resnet18": (512, {"width": 8}),
 }
+# The forecasts that are kept: TARGET/NAME/forecast.json of `experiments.forecast`.
+FORECASTS = pathlib.Path(__file__).parents[1] / "forecasts"
+
+
+def read_forecast(config: str, device: str) -> dict[str, float] | None:
+    """Milliseconds of a config's train step, forecast for a device; None without one.
+
+    Args:
+      config: as the forecast was asked for, "configs/NAME.py:VARIANT".
+      device: as JAX calls it; "NVIDIA GeForce RTX 4090" is the target rtx4090.
+
+    Returns:
+      "floor", "expected" and "pessimistic".
+    """
+    name = device.lower().replace(" ", "")
+    for file in FORECASTS.glob("*/*/forecast.json"):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        if file.parts[-3] in name and content["config"] == config:
+            return content["step_ms"]
+    return None
 
 
 def _measure(module: str, name: str, config: str | None, session: Session):
@@ -200,35 +219,30 @@ def _steps_of(config: str) -> Part:
     return Part(name, 60, functools.partial(_first_steps, name, config))
 
 
+def _torch_parts(mode: str) -> list[Part]:
+    return [
+        Part(f"torch-{mode}-{model}", 120, functools.partial(_torch_step, model, mode))
+        for model in _TORCH_MODELS
+    ]
+
+
 OURS = ("configs/vit_cifar.py", "configs/resnet_cifar.py", "configs/vit_cifar_fast.py")
 OURS += ("configs/resnet_cifar.py:fast", "configs/vit_192x12.py")
 
 
 def make_parts(small: bool) -> list[Part]:
     """All parts; `small` leaves out those that only repeat another one's code."""
-    modes = ("default", "reduce-overhead", "max-autotune")
-    torch_parts = {
-        mode: [
-            Part(
-                f"torch-{mode}-{model}",
-                120,
-                functools.partial(_torch_step, model, mode),
-            )
-            for model in _TORCH_MODELS
-        ]
-        for mode in modes
-    }
     equal = 2 * (_FEWEST_EQUAL_SECONDS + _OVERHEAD_SECONDS)
     studied = [row.config for row in ROWS.values() if row.config not in OURS]
-    parts = [
+    return [
         Part("race", 180, functools.partial(_race, 1)),
         Part("equal_time", equal, functools.partial(_equal_time, 1)),
         *map(_steps_of, OURS[:2] if small else OURS),
-        *torch_parts["default"],
+        *_torch_parts("default"),
         Part("attention", 90, _attention),
         Part("resume", 150, _resume),
-        *([] if small else torch_parts["reduce-overhead"]),
-        *([] if small else torch_parts["max-autotune"]),
+        *([] if small else _torch_parts("reduce-overhead")),
+        *([] if small else _torch_parts("max-autotune")),
         Part(
             "equal_time-seeds", equal, functools.partial(_equal_time, 2 if small else 3)
         ),
@@ -238,4 +252,3 @@ def make_parts(small: bool) -> list[Part]:
         *([] if small else map(_steps_of, studied)),
         Part("studies", 120, _studies),
     ]
-    return parts

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from experiments.benchmarking import timing
-from experiments.first_lighting.workers import parse_worker, write_result
+from experiments.first_lighting.session import parse_worker, write_result
 from experiments.launching.jobs import Job, Jobs, as_child, run_environment
 from experiments.launching.options import data_settings, small_settings
 from vit_jax import data

@@ -17,11 +17,10 @@ import time
 import pytest
 
 from experiments.first_light import main
-from experiments.first_lighting import forecasts
-from experiments.first_lighting.parts import equal_seconds, make_parts
+from experiments.first_lighting import parts
+from experiments.first_lighting.parts import equal_seconds, make_parts, read_forecast
 from experiments.first_lighting.session import Part, Session, outcome_of
 from experiments.first_lighting.training import describe_training, summarize
-from experiments.first_lighting.workers import run_worker
 from experiments.launching.options import LEFT_OVER
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
@@ -103,12 +102,12 @@ def test_both_models_keep_their_time(tmp_path):
 
 @pytest.mark.slow
 def test_a_worker_is_stopped_in_time_and_by_a_signal():
-    signals = StopSignals()
     start = time.monotonic()
-    assert run_worker(signals, start + 0.3, "http.server", "0") is None
+    assert make_session(0.3).run("http.server", "0") is None
     assert time.monotonic() - start < 20
-    signals.received = signal.SIGTERM
-    assert run_worker(signals, start + 1000, "http.server", "0") is None
+    session = make_session(1000)
+    session.signals.received = signal.SIGTERM
+    assert session.run("http.server", "0") is None
     assert time.monotonic() - start < 40
 
 
@@ -122,16 +121,16 @@ def test_statuses():
 def test_a_forecast_is_found_by_config_and_device(tmp_path, monkeypatch):
     milliseconds = {"floor": 10.0, "expected": 20.0, "pessimistic": 30.0}
     config = "configs/resnet_cifar.py:fast"
-    monkeypatch.setattr(forecasts, "FOLDER", tmp_path)
-    assert forecasts.read_forecast(config, "NVIDIA H200") is None
+    monkeypatch.setattr(parts, "FORECASTS", tmp_path)
+    assert read_forecast(config, "NVIDIA H200") is None
     folder = tmp_path / "rtx4090" / "any"
     folder.mkdir(parents=True)
     content = {"config": config, "step_ms": milliseconds}
     (folder / "forecast.json").write_text(json.dumps(content))
-    found = forecasts.read_forecast(config, "NVIDIA GeForce RTX 4090")
+    found = read_forecast(config, "NVIDIA GeForce RTX 4090")
     assert found == milliseconds
-    assert forecasts.read_forecast(config, "NVIDIA H200") is None
-    assert forecasts.read_forecast("configs/vit_cifar.py", "RTX 4090") is None
+    assert read_forecast(config, "NVIDIA H200") is None
+    assert read_forecast("configs/vit_cifar.py", "RTX 4090") is None
 
 
 def test_accuracy_over_seconds(tiny_run, tmp_path):
