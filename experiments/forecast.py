@@ -19,33 +19,12 @@ import json
 import pathlib
 import sys
 from collections.abc import Sequence
-from typing import Any
-
-from ml_collections import ConfigDict
 
 from experiments.forecasting import targets
 from vit_jax.config import apply_overrides, check_config, load_config_file
 from vit_jax.errors import UserError
 from vit_jax.files import write_file
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser
-
-
-def forecast(config: ConfigDict, target: str) -> dict[str, Any]:
-    """The forecast of a config's run on a target, see `report.describe`.
-
-    `targets.set_environment` has to be called before JAX is imported. The process can
-    then use no GPU.
-
-    Raises:
-      UserError: the target or the config has a mistake.
-    """
-    # Imported late: JAX reads the environment that `main` sets.
-    from experiments.forecasting import programs, report
-
-    described = targets.load_target(target)
-    (device,) = targets.describe_devices(described)
-    experiment = programs.make_described(config, device)
-    return report.describe(programs.compile_programs(experiment), described)
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -64,13 +43,15 @@ def main(arguments: Sequence[str]) -> None:
         [f"--{name}" for name in vars(options)],
     )
     check_config(config)
-    targets.load_target(options.target)
+    target = targets.load_target(options.target)
     targets.set_environment()
+    # Imported late: JAX reads the environment that was set.
+    from experiments.forecasting import programs, report
+
+    (device,) = targets.describe_devices(target)
+    experiment = programs.make_described(config, device)
     result = {"config": " ".join([options.config, *overrides])}
-    result |= forecast(config, options.target)
-
-    from experiments.forecasting import report
-
+    result |= report.describe(experiment, target)
     text = report.as_markdown(result)
     print(text)
     if options.out:

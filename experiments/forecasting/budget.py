@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from experiments.forecasting import hlo
 from experiments.forecasting.targets import Target
-from experiments.forecasting.work import Work, is_fused_attention, work
+from experiments.forecasting.work import Work, work
 
 KINDS = (
     "products",
@@ -77,15 +77,8 @@ def costs(text: str) -> list[Cost]:
     found = []
     for kernel in hlo.kernels(hlo.parse(text)):
         done, name = work(kernel), kernel.instruction.op_name
-        found.append(
-            Cost(
-                _kind(kernel, done, name),
-                kernel.times,
-                hlo.moved_bytes(kernel),
-                done,
-                name,
-            )
-        )
+        kind, moved = _kind(kernel, done, name), hlo.moved_bytes(kernel)
+        found.append(Cost(kind, kernel.times, moved, done, name))
     return found
 
 
@@ -100,7 +93,8 @@ def _kind(kernel: hlo.Kernel, done: Work, op_name: str) -> str:
         return "random bits"
     # The projections before and after are named qkv and out.
     inside = re.search(r"attend_|dot_product_attention", op_name)
-    if inside or is_fused_attention(kernel.body):
+    fused = ("__cudnn$fmha" in one.custom_target for one in kernel.body.values())
+    if inside or any(fused):
         return "attention"
     return "products" if done.product_flops else "the rest"
 

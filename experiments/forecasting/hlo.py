@@ -61,23 +61,24 @@ class Instruction:
     @property
     def op_name(self) -> str:
         """The path of the JAX operation that it came from."""
-        found = re.search(r'op_name="([^"]*)"', self.rest)
-        return found[1] if found else ""
+        return self._first(r'op_name="([^"]*)"')
 
     @property
     def custom_target(self) -> str:
         """The name of the library's function that a custom call calls, or ""."""
-        found = re.search(r'custom_call_target="([^"]*)"', self.rest)
-        return found[1] if found else ""
+        return self._first(r'custom_call_target="([^"]*)"')
 
     def attribute(self, name: str) -> str:
         """The value of `name=value`, or ""."""
-        found = re.search(rf"\b{name}=(\{{[^}}]*\}}|%?[\w.\-]+)", self.rest)
-        return found[1] if found else ""
+        return self._first(rf"\b{name}=(\{{[^}}]*\}}|%?[\w.\-]+)")
 
     def integers(self, name: str) -> list[int]:
         """The value of `name={1,2}`."""
         return [int(n) for n in re.findall(r"\d+", self.attribute(name))]
+
+    def _first(self, pattern: str) -> str:
+        found = re.search(pattern, self.rest)
+        return found[1] if found else ""
 
 
 Computation = dict[str, Instruction]
@@ -189,16 +190,15 @@ def moved_bytes(kernel: Kernel) -> int:
     moved = 0
     for one in body.values():
         if one.opcode == "parameter":
-            parts = [_part_read(one, user, body) for user in _real_users(one, users)]
+            parts = (_part_read(*use) for use in _real_users(one, users))
             moved += min(one.bytes, sum(parts))
     (root,) = (one for one in body.values() if one.is_root)
     outputs = [body[n] for n in root.operands] if root.opcode == "tuple" else [root]
     for output in outputs:
         source = _without_views(output, body)
         if source.opcode in ("dynamic-update-slice", "scatter"):
-            moved += body[
-                source.operands[-1 if source.opcode == "scatter" else 1]
-            ].bytes
+            update = -1 if source.opcode == "scatter" else 1
+            moved += body[source.operands[update]].bytes
         else:
             moved += output.bytes
     return moved
@@ -233,10 +233,7 @@ def _real_users(
             yield one, user
 
 
-def _part_read(
-    _: Instruction, use: tuple[Instruction, Instruction], body: Computation
-) -> int:
-    used, user = use
+def _part_read(used: Instruction, user: Instruction) -> int:
     is_whole = user.operands[0] == used.name
     if user.opcode in ("dynamic-slice", "slice", "gather") and is_whole:
         return user.bytes

@@ -6,7 +6,6 @@ for the choices that XLA makes by timing kernels on the device.
 
 import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -47,27 +46,6 @@ class Program:
     num_steps: int
     peak_bytes: int
     compile_seconds: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Programs:
-    """What a run of a config computes on the target.
-
-    Attributes:
-      num_dispatches: how often a run calls the train program.
-      train: the train program.
-      evaluate: the evaluation of one batch.
-      initialise: of the state.
-      num_evaluations, num_eval_batches: in a run, and in one evaluation.
-    """
-
-    experiment: Experiment
-    num_dispatches: int
-    train: Program
-    evaluate: Program
-    initialise: Program
-    num_evaluations: int
-    num_eval_batches: int
 
 
 def describe_data(config_data: ConfigDict) -> dict[str, Dataset]:
@@ -111,27 +89,14 @@ def make_described(config: ConfigDict, device: jax.Device) -> Experiment:
         return make_experiment(config, describe_data(config.data), devices=[device])
 
 
-def compile_programs(experiment: Experiment) -> Programs:
-    """All programs of a run of `make_described`."""
-    plan = experiment.plan
-    num_val = len(experiment.splits.get("val", ()))
-    batch_size = experiment.eval_batch_size
-    train = compile_training(experiment)
-    dispatches = dispatch.plan_dispatches(plan, 0, train.num_steps)
-    return Programs(
-        experiment=experiment,
-        num_dispatches=len(list(dispatches)),
-        train=train,
-        evaluate=_compile_evaluation(experiment, batch_size),
-        initialise=_compile_initialisation(experiment),
-        num_evaluations=-(-plan.total_steps // plan.eval_every) if num_val else 0,
-        num_eval_batches=-(-num_val // batch_size),
-    )
-
-
 def compile_training(experiment: Experiment) -> Program:
-    """The train program of a run."""
-    pipeline = _pipeline(experiment)
+    """The train program of a run of `make_described`."""
+    pipeline = InputPipeline(
+        experiment.splits["train"],
+        experiment.config,
+        experiment.mesh,
+        put=lambda arrays, _: _describe(experiment, arrays),
+    )
     with computing_for(experiment.mesh.devices.item()):
         most = dispatch.most_steps(experiment.config, experiment.plan, pipeline)
     size = dispatch.program_size(experiment.plan, most)
@@ -144,8 +109,10 @@ def compile_training(experiment: Experiment) -> Program:
     )
 
 
-def _compile_evaluation(experiment: Experiment, batch_size: int) -> Program:
-    shape = (batch_size, *experiment.splits["train"].images.shape[1:])
+def compile_evaluation(experiment: Experiment) -> Program:
+    """The evaluation of one batch."""
+    image_shape = experiment.splits["train"].images.shape[1:]
+    shape = (experiment.eval_batch_size, *image_shape)
     sharding = meshes.split_batch(experiment.mesh)
     images = jax.ShapeDtypeStruct(shape, jnp.uint8, sharding=sharding)
     state = _describe(experiment, experiment.state_shapes)
@@ -155,7 +122,8 @@ def _compile_evaluation(experiment: Experiment, batch_size: int) -> Program:
     )
 
 
-def _compile_initialisation(experiment: Experiment) -> Program:
+def compile_initialisation(experiment: Experiment) -> Program:
+    """The program that draws the initial state."""
     root_key = _describe(experiment, experiment.root_key)
     init_state = experiment.init_state.func.__wrapped__
 
@@ -177,12 +145,6 @@ def computing_for(device: jax.Device) -> Iterator[None]:
     )
     with stated, backend.computing_for("gpu", device.compute_capability):
         yield
-
-
-def _pipeline(experiment: Experiment) -> InputPipeline:
-    train, config = experiment.splits["train"], experiment.config
-    put = functools.partial(_describe, experiment)
-    return InputPipeline(train, config, experiment.mesh, put=lambda x, _: put(x))
 
 
 def _describe(experiment: Experiment, tree: Any) -> Any:

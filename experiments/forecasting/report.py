@@ -1,33 +1,39 @@
 """A forecast as numbers, and the numbers as a table."""
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
 
-from experiments.forecasting import budget
-from experiments.forecasting.programs import Program, Programs
+from experiments.forecasting import budget, programs
 from experiments.forecasting.targets import Target
+from vit_jax.training import dispatch
+from vit_jax.training.experiment import Experiment
 
 
-def describe(programs: Programs, target: Target) -> dict[str, Any]:
+def describe(experiment: Experiment, target: Target) -> dict[str, Any]:
     """The forecast of a run: `step_ms` of a train step, and what it is made of.
 
-    Times are in seconds unless their names say otherwise; "floor", "expected" and
+    `experiment` is of `programs.make_described`; its programs are compiled here. Times
+    are in seconds unless their names say otherwise; "floor", "expected" and
     "pessimistic" follow from `budget.ASSUMPTIONS`.
     """
-    config, plan = programs.experiment.config, programs.experiment.plan
-    train = _describe_program(programs.train, target)
-    evaluate = _describe_program(programs.evaluate, target)
-    initialise = _describe_program(programs.initialise, target)
+    plan = experiment.plan
+    train = _describe_program(programs.compile_training(experiment), target)
+    evaluate = _describe_program(programs.compile_evaluation(experiment), target)
+    initialise = _describe_program(programs.compile_initialisation(experiment), target)
     step_ms = train["ms"]
-    num_computed = programs.num_dispatches * train["num_steps"]
-    num_eval_batches = programs.num_evaluations * programs.num_eval_batches
+    dispatches = list(dispatch.plan_dispatches(plan, 0, train["num_steps"]))
+    num_computed = len(dispatches) * train["num_steps"]
+    num_val = len(experiment.splits.get("val", ()))
+    num_evaluations = math.ceil(plan.total_steps / plan.eval_every)
+    num_eval_batches = math.ceil(num_val / experiment.eval_batch_size) * num_evaluations
     peak = max(p["peak_gigabytes"] for p in (train, evaluate, initialise))
     return {
         "target": target.name,
         "jax": jax.__version__,
-        "batch_size": config.batch_size,
+        "batch_size": experiment.config.batch_size,
         "steps": plan.total_steps,
         "step_ms": step_ms,
         "epoch_seconds": {
@@ -39,7 +45,7 @@ def describe(programs: Programs, target: Target) -> dict[str, Any]:
         },
         "peak_gigabytes": peak,
         "fits": peak * 1e9 < target.memory_bytes,
-        "dispatches": programs.num_dispatches,
+        "dispatches": len(dispatches),
         "train": train,
         "evaluate": evaluate,
         "initialise": initialise,
@@ -50,7 +56,7 @@ def describe(programs: Programs, target: Target) -> dict[str, Any]:
     }
 
 
-def _describe_program(program: Program, target: Target) -> dict[str, Any]:
+def _describe_program(program: programs.Program, target: Target) -> dict[str, Any]:
     costs, steps = budget.costs(program.text), program.num_steps
     return {
         "num_steps": steps,
@@ -82,7 +88,12 @@ def as_markdown(result: dict[str, Any]) -> str:
         _row(f"run of {result['steps']:,} steps, s", result["train_seconds"]),
         _row("its evaluations, s", result["evaluation_seconds"]),
         "",
-        *_assumption_lines(result["assumptions"]),
+        *(
+            f"* {name}: {one['memory']:.0%} of the memory's rate, "
+            f"{one['products']:.0%} of the products' and {one['scalars']:.0%} of the "
+            f"other operations', {one['launch_microseconds']:g} µs a kernel"
+            for name, one in result["assumptions"].items()
+        ),
         "",
         f"Batches of {result['batch_size']} images. A train step has "
         f"{train['kinds']['all']['kernels']:,.0f} kernels:",
@@ -97,7 +108,10 @@ def as_markdown(result: dict[str, Any]) -> str:
         "",
         "| program | expected ms | kernels | callbacks | memory, GB | compiled in |",
         "|---|---|---|---|---|---|",
-        *(_program_row(name, result[name]) for name in _PROGRAMS),
+        *(
+            _program_row(name, result[name])
+            for name in ("train", "evaluate", "initialise")
+        ),
         "",
         f"The peak of {result['peak_gigabytes']:.2f} GB "
         f"{'fits' if result['fits'] else 'DOES NOT FIT'} into the GPU's memory. "
@@ -111,22 +125,10 @@ def as_markdown(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_PROGRAMS = ("train", "evaluate", "initialise")
-
-
 def _row(name: str, values: dict[str, float]) -> str:
     numbers = (f"{values[key]:,.3g}" if values[key] < 100 else f"{values[key]:,.0f}"
                for key in budget.ASSUMPTIONS)  # fmt: skip
     return f"| {name} | {' | '.join(numbers)} |"
-
-
-def _assumption_lines(assumptions: dict[str, dict[str, float]]) -> list[str]:
-    return [
-        f"* {name}: {one['memory']:.0%} of the memory's rate, {one['products']:.0%} of "
-        f"the products' and {one['scalars']:.0%} of the other operations', "
-        f"{one['launch_microseconds']:g} µs a kernel"
-        for name, one in assumptions.items()
-    ]
 
 
 def _program_row(name: str, program: dict[str, Any]) -> str:

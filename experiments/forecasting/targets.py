@@ -30,7 +30,6 @@ class Target:
     """
 
     name: str
-    source: str
     flops: dict[str, int]
     description: dict[str, Any]
 
@@ -65,9 +64,7 @@ def load_target(name: str) -> Target:
     where = f"add a file beside those in {_FOLDER}, or take"
     require_known(name, names, "target", where)
     content = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return Target(
-        content["name"], content["source"], content["flops"], content["target"]
-    )
+    return Target(content["name"], content["flops"], content["target"])
 
 
 def can_compile() -> bool:

@@ -1,9 +1,10 @@
 """What a kernel computes: matrix products, convolutions, and everything else."""
 
 import dataclasses
+import math
 import re
 
-from experiments.forecasting.hlo import Computation, Instruction, Kernel, Shape
+from experiments.forecasting.hlo import Instruction, Kernel, Shape
 
 # Scalar operations that take several instructions on a GPU; others take one.
 _COSTS = {
@@ -21,16 +22,14 @@ _COSTS = {
     "cosine": 16,
     "remainder": 16,
 }
-# Nothing is computed, or, for shifts, the rotation of which they are a part counts once
-# as its "or".
-_NO_WORK = frozenset(
-    re.findall(
-        r"\S+",
-        "parameter constant get-tuple-element tuple bitcast bitcast-convert broadcast "
-        "reshape transpose slice concatenate iota copy pad dynamic-slice gather "
-        "reverse dynamic-update-slice shift-left shift-right-logical dot convolution",
-    )
-)
+# Nothing is computed; or it counts elsewhere: products, what is inside a fusion, and of
+# a rotation its "or", not its shifts.
+_NO_WORK = {
+    "parameter", "constant", "get-tuple-element", "tuple", "bitcast", "bitcast-convert",
+    "broadcast", "reshape", "transpose", "slice", "concatenate", "iota", "copy", "pad",
+    "dynamic-slice", "gather", "reverse", "dynamic-update-slice", "shift-left",
+    "shift-right-logical", "dot", "convolution", "fusion", "custom-call",
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +74,7 @@ def work(kernel: Kernel) -> Work:
 
 
 def _scalar_ops(one: Instruction, inputs: list[Shape]) -> int:
-    if one.opcode in _NO_WORK or one.opcode in ("fusion", "custom-call"):
+    if one.opcode in _NO_WORK:
         return 0
     if one.opcode in ("reduce", "reduce-window", "sort") and inputs:
         return inputs[0].size
@@ -88,14 +87,14 @@ def _scalar_ops(one: Instruction, inputs: list[Shape]) -> int:
 def _product_flops(one: Instruction, inputs: list[Shape]) -> int:
     if one.opcode == "dot":
         summed = one.integers("lhs_contracting_dims")
-        return 2 * one.shapes[0].size * _size_along(inputs[0], summed)
+        return _matrix_flops(one, summed, inputs)
     if one.opcode == "convolution":
         return _convolution_flops(one, "", inputs)
     name = one.custom_target
     if name.startswith("__cublas"):
         found = re.search(r'"lhs_contracting_dimensions":\[([^\]]*)\]', one.rest)
         summed = [int(n) for n in re.findall(r"\d+", found[1])] if found else []
-        return 2 * one.shapes[0].size * _size_along(inputs[0], summed)
+        return _matrix_flops(one, summed, inputs)
     if name.startswith("__cudnn$conv"):
         return _convolution_flops(one, name, inputs)
     if name.startswith("__cudnn$fmha"):
@@ -103,11 +102,9 @@ def _product_flops(one: Instruction, inputs: list[Shape]) -> int:
     return 0
 
 
-def _size_along(shape: Shape, axes: list[int]) -> int:
-    size = 1
-    for axis in axes:
-        size *= shape.dims[axis]
-    return size
+def _matrix_flops(one: Instruction, summed: list[int], inputs: list[Shape]) -> int:
+    """Of a product that sums over the axes `summed` of its first factor."""
+    return 2 * one.shapes[0].size * math.prod(inputs[0].dims[axis] for axis in summed)
 
 
 def _convolution_flops(one: Instruction, name: str, inputs: list[Shape]) -> int:
@@ -128,8 +125,3 @@ def _attention_flops(name: str, inputs: list[Shape]) -> int:
     query, key = inputs[0], inputs[1]
     products = 5 if "Backward" in name else 2
     return products * 2 * query.size * max(key.dims[1], key.dims[2])
-
-
-def is_fused_attention(body: Computation) -> bool:
-    """Whether it is NVIDIA's fused attention."""
-    return any("__cudnn$fmha" in one.custom_target for one in body.values())
