@@ -11,9 +11,22 @@ import pytest
 
 from experiments.launching.jobs import Jobs
 from experiments.launching.options import add_arguments
-from experiments.transfer import main
-from experiments.transferring.arms import ARMS, HELPERS, make_jobs
-from experiments.transferring.table import compare_with_scratch, write_tables
+from experiments.transfer import (
+    ARMS,
+    HELPERS,
+    compare_with_scratch,
+    main,
+    make_jobs,
+    write_tables,
+)
+
+
+def make_study(out):
+    """(jobs, helpers, arms) of one seed."""
+    parser, jobs = argparse.ArgumentParser(), Jobs(out)
+    add_arguments(parser, out=str(out))
+    parser.add_argument("--data100")
+    return jobs, *make_jobs(jobs, parser.parse_args(["--seeds=1"]), {})
 
 
 def test_each_arm_starts_from_its_helper(tmp_path, capsys):
@@ -39,11 +52,7 @@ def test_each_arm_starts_from_its_helper(tmp_path, capsys):
 
 
 def test_the_table_says_how_much_is_done(tmp_path):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser, out=str(tmp_path))
-    parser.add_argument("--data100")
-    jobs = Jobs(tmp_path, parallel=1)
-    helpers, arms = make_jobs(jobs, parser.parse_args(["--seeds=1"]), {})
+    jobs, helpers, arms = make_study(tmp_path)
     write_tables(jobs, helpers, arms)
     assert "0 of 4 runs" in (tmp_path / "table.md").read_text()
     assert json.loads((tmp_path / "results.json").read_text())["tests"] == {}
@@ -65,11 +74,7 @@ def test_a_signal_ends_the_command_and_not_one_run(cifar10_dir, cifar100_dir, tm
 
 
 def test_an_arm_is_tested_against_scratch_image_by_image(tiny_run, tmp_path):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser, out=str(tmp_path))
-    parser.add_argument("--data100")
-    jobs = Jobs(tmp_path, parallel=1)
-    _, arms = make_jobs(jobs, parser.parse_args(["--seeds=1"]), {})
+    jobs, _, arms = make_study(tmp_path)
     for job, (arm, _) in arms.items():
         if arm in ("scratch", "masked"):
             shutil.copytree(tiny_run[0], jobs.folder(job).path)
@@ -78,10 +83,7 @@ def test_an_arm_is_tested_against_scratch_image_by_image(tiny_run, tmp_path):
 
 
 def test_runs_whose_checkpoints_stayed_behind_are_not_compared(tmp_path):
-    jobs, jobs_of = Jobs(tmp_path, parallel=1), argparse.ArgumentParser()
-    add_arguments(jobs_of, out=str(tmp_path))
-    jobs_of.add_argument("--data100")
-    _, arms = make_jobs(jobs, jobs_of.parse_args(["--seeds=1"]), {})
+    jobs, _, arms = make_study(tmp_path)
     for job in arms:
         folder = jobs.folder(job)
         folder.create()

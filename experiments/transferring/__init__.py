@@ -1,1 +1,0 @@
-"""The workings of `experiments.transfer`: arms, their helpers, and the table."""
