@@ -36,7 +36,7 @@ from experiments.searching.arms import STUDIES, Study
 from experiments.searching.final import (
     Search,
     compare_final,
-    final_commands,
+    plan_final,
     report_final,
     train_final,
 )
@@ -115,7 +115,6 @@ def _check(search: Search, arms: Sequence[Job]) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Trains arms or final runs, and updates the record."""
     options = _parse(arguments)
-    deadline = options.deadline
     study = STUDIES[options.study]
     shared = options.settings | data_settings(options.data)
     jobs = Jobs(options.out, parallel=options.parallel)
@@ -126,19 +125,18 @@ def main(arguments: Sequence[str]) -> int:
     arms = search.arm_jobs(_choose_arms(study, options.arms, options.epochs))
     _check(search, list(arms))
     if options.dry_run:
-        commands = map(jobs.command, arms)
-        for command in final_commands(search) if options.final else commands:
-            print(command if isinstance(command, str) else shlex.join(command))
+        for job in plan_final(search) if options.final else arms:
+            print(job if isinstance(job, str) else shlex.join(jobs.command(job)))
         return 0
     status = 0
     if options.final:
-        final = train_final(search, deadline)
-        all_jobs, left = [*final.jobs, *final.probes], final.left
-        record["final"] |= report_final(search, final.jobs)
-        status = compare_final(search, final.jobs, deadline)
+        final, probes, left = train_final(search, options.deadline)
+        all_jobs = [*final, *probes]
+        record["final"] |= report_final(search, final)
+        status = compare_final(search, final, options.deadline)
     else:
         all_jobs = [*arms]
-        left = jobs.launch(all_jobs, deadline=deadline, retry=options.retry)
+        left = jobs.launch(all_jobs, deadline=options.deadline, retry=options.retry)
         for job, arm in arms.items():
             record["learned"].setdefault(arm, "")
             if jobs.is_finished(job):

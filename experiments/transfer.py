@@ -62,12 +62,11 @@ def make_jobs(
     def job(name: str, variant: str, settings: Mapping[str, Any]) -> Job:
         config = f"{_CONFIG}:{variant}"
         small = small_settings(config) if options.small else {}
-        if small and variant != "pretrain":
-            small |= {"data.val_per_class": 20} if variant != "mae" else {}
-        if variant == "finetune":
+        if small and variant not in ("pretrain", "mae"):
+            small["data.val_per_class"] = 20
+        if small and variant == "finetune":
             for key in ("num_steps", "schedule.warmup"):
-                if key in small:
-                    small |= {f"stages.{i}.{key}": small[key] for i in (0, 1)}
+                small |= {f"stages.{i}.{key}": small[key] for i in (0, 1)}
         return Job(name, config, {**small, **settings, **overrides})
 
     cifar10 = data_settings(options.data)

@@ -51,12 +51,11 @@ def add_seeds(parser: argparse.ArgumentParser, *, default: int) -> None:
 
 def refuse_seed(overrides: Sequence[str]) -> None:
     """Raises UserError for --config.seed, beside which --seeds would be ignored."""
-    for argument in overrides:
-        if argument.partition("=")[0] == "--config.seed":
-            raise UserError(
-                "--config.seed is given, but --seeds=N says how many seeds are "
-                "trained; leave it out."
-            )
+    if any(argument.partition("=")[0] == "--config.seed" for argument in overrides):
+        raise UserError(
+            "--config.seed is given, but --seeds=N says how many seeds are trained; "
+            "leave it out."
+        )
 
 
 def _num_seeds(text: str) -> int:
@@ -89,25 +88,18 @@ def positive_float(text: str) -> float:
 def parse(
     parser: argparse.ArgumentParser, arguments: Sequence[str]
 ) -> argparse.Namespace:
-    """The options, and with them `settings`, by key, of the --config.KEY=VALUE.
+    """The options, `settings` and `deadline`.
 
+    `settings` are {"a.b": "value"} of each --config.a.b=value; `Job` checks the values.
     `deadline` is when --time_limit_seconds are over, on `time.monotonic`'s clock.
-    """
-    start = time.monotonic()
-    options, overrides = parser.parse_known_args(arguments)
-    refuse_seed(overrides)
-    options.settings = _parse_overrides(overrides)
-    options.deadline = start + options.time_limit_seconds
-    return options
-
-
-def _parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
-    """{"a.b": "value"} of "--config.a.b=value" arguments; `Job` checks the values.
 
     Raises:
-      UserError: an argument of another form.
+      UserError: an argument has another form.
     """
-    settings = {}
+    options, overrides = parser.parse_known_args(arguments)
+    refuse_seed(overrides)
+    options.deadline = time.monotonic() + options.time_limit_seconds
+    options.settings = {}
     for argument in overrides:
         key, equals, value = argument.partition("=")
         if not (key.startswith("--config.") and equals):
@@ -115,8 +107,8 @@ def _parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
                 f"Unknown argument {argument}; settings are written "
                 "--config.group.name=value, and --help lists the rest."
             )
-        settings[key.removeprefix("--config.")] = value
-    return settings
+        options.settings[key.removeprefix("--config.")] = value
+    return options
 
 
 def data_settings(folder: str | None) -> dict[str, Any]:
@@ -124,11 +116,7 @@ def data_settings(folder: str | None) -> dict[str, Any]:
     if folder is None:
         return {}
     place = str(user_path(folder).absolute())
-    return {
-        "data.source": "cifar_files",
-        "data.dir": place,
-        "data.download": False,
-    }
+    return {"data.source": "cifar_files", "data.dir": place, "data.download": False}
 
 
 def small_settings(config: str) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import pathlib
 import re
 import tarfile
 from collections.abc import Iterable
-from typing import Any
 
 from vit_jax.files import hashed, read_json, report_failure, write_file
 from vit_jax.runs.folder import RunFolder
@@ -79,17 +78,12 @@ def _add_environment(
 ) -> None:
     content = read_json(path)
     for start in (content, *content.get("earlier_starts", [])):
-        _forget_machine(start)
-    data = (json.dumps(hashed(content), indent=2) + "\n").encode()
-    info = tar.gettarinfo(path, inside)
-    info.size = len(data)
-    tar.addfile(info, io.BytesIO(data))
-
-
-def _forget_machine(start: dict[str, Any]) -> None:
-    start.pop("host", None)
-    if "command" in start:
+        start.pop("host", None)
         # "--workdir=/a/b/name" becomes "--workdir=name".
         start["command"] = [
             re.sub(r"(^|=)/(?:[^/]+/)*", r"\1", word) for word in start["command"]
         ]
+    data = (json.dumps(hashed(content), indent=2) + "\n").encode()
+    info = tar.gettarinfo(path, inside)
+    info.size = len(data)
+    tar.addfile(info, io.BytesIO(data))

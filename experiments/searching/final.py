@@ -100,59 +100,47 @@ class Search:
         return round(max(1.0, seconds * speed / num_images), 1)
 
 
-@dataclasses.dataclass
-class Final:
-    """The result of `train_final`.
+def train_final(
+    search: Search, deadline: float
+) -> tuple[list[Job], list[Job], list[Job]]:
+    """Trains the study's config, then its rivals.
 
-    Attributes:
-      jobs: runs of the study's config and of its rivals.
-      probes: runs that only measured speed.
-      left: runs that are not finished.
+    Returns:
+      Runs of the config and of its rivals; runs that only measured speed; and those of
+      either kind that are not finished.
     """
-
-    jobs: list[Job] = dataclasses.field(default_factory=list)
-    probes: list[Job] = dataclasses.field(default_factory=list)
-    left: list[Job] = dataclasses.field(default_factory=list)
-
-
-def train_final(search: Search, deadline: float) -> Final:
-    """Trains the study's config, then its rivals."""
-    final = Final()
+    final, probes, left = [], [], []
 
     def launch(jobs: Sequence[Job], into: list[Job]) -> None:
+        into.extend(jobs)
         retry = search.options.retry
-        into += jobs
-        final.left += search.jobs.launch(jobs, deadline=deadline, retry=retry)
+        left.extend(search.jobs.launch(jobs, deadline=deadline, retry=retry))
 
-    launch(search.our_jobs(), final.jobs)
+    launch(search.our_jobs(), final)
     for rival in search.study.rivals:
-        if final.left:
+        if left:
             break
-        if search.needs_probes and search.jobs.is_finished(final.jobs[0]):
-            launch([search.probe(rival)], final.probes)
+        if search.needs_probes and search.jobs.is_finished(final[0]):
+            launch([search.probe(rival)], probes)
         jobs = search.rival_jobs(rival)
         if jobs is not None:
-            launch(jobs, final.jobs)
-        elif not final.left:
+            launch(jobs, final)
+        elif not left:
             say(f"{rival} is not trained: the runs that say for how long failed.")
-    return final
+    return final, probes, left
 
 
-def final_commands(search: Search) -> Iterator[list[str] | str]:
-    """The commands of `train_final`; a sentence where they are not known yet."""
-    for job in search.our_jobs():
-        yield search.jobs.command(job)
+def plan_final(search: Search) -> Iterator[Job | str]:
+    """The runs of `train_final`; a sentence where they are not known yet."""
+    yield from search.our_jobs()
     for rival in search.study.rivals:
         if search.needs_probes:
-            yield search.jobs.command(search.probe(rival))
+            yield search.probe(rival)
         jobs = search.rival_jobs(rival)
-        if jobs is None:
-            yield (
-                f"# and {search.options.seeds} run(s) of {rival}, whose length follows "
-                "from those before"
-            )
-        for job in jobs or ():
-            yield search.jobs.command(job)
+        yield from jobs or (
+            f"# and {search.options.seeds} run(s) of {rival}, whose length follows "
+            "from those before",
+        )
 
 
 def report_final(search: Search, jobs: Sequence[Job]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,7 @@ from vit_jax.errors import UserError
 from vit_jax.metrics import classification
 from vit_jax.models import backend
 from vit_jax.training import steps
-from vit_jax.training.experiment import Experiment, make_experiment
+from vit_jax.training.experiment import make_experiment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,11 +47,14 @@ class Sweep:
     ):
         check_sweep(config)
         self.members, self._splits = list(members), splits
-        self.experiment = _experiment(config, splits, members[0].seed)
         seeds = [member.seed for member in members]
-        # Each seed's initial state is its own run's, made the same way.
+        config = config.copy_and_resolve_references()
+        config["seed"], config["num_devices"] = seeds[0], 1
+        self.experiment = make_experiment(config, splits)
+        # Each seed's initial state is its own run's, made by the same program.
+        init_state = self.experiment.init_state.func
         initial = {
-            seed: jax.device_get(_experiment(config, splits, seed).init_state())
+            seed: jax.device_get(init_state(jax.random.key(seed)))
             for seed in dict.fromkeys(seeds)
         }
         self.states = jax.tree.map(
@@ -144,13 +146,6 @@ class Sweep:
             }
             for of_member in np.concatenate(logits, axis=1)
         ]
-
-
-def _experiment(config: ConfigDict, splits: Any, seed: int) -> Experiment:
-    config = config.copy_and_resolve_references()
-    config["seed"] = seed
-    config["num_devices"] = 1
-    return make_experiment(config, splits)
 
 
 def check_sweep(config: ConfigDict) -> None:

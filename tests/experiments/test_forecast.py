@@ -140,14 +140,15 @@ def test_a_target_that_has_no_file_is_refused():
         targets.load_target("h20")
 
 
-def run_forecast(*arguments, status=0):
-    command = [sys.executable, "-m", "experiments.forecast", *arguments]
+def run_python(*arguments):
+    """What Python prints with these arguments, in a process of its own."""
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     result = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3000
-    )
-    assert result.returncode == status, result.stderr
-    return result.stdout, result.stderr
+        [sys.executable, *arguments],
+        cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3000,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 needs_compiler = pytest.mark.skipif(
@@ -158,7 +159,8 @@ needs_compiler = pytest.mark.skipif(
 @pytest.mark.slow
 @needs_compiler
 def test_a_forecast_of_a_small_config(tmp_path):
-    printed, _ = run_forecast(*CASES["vit_digits"], f"--out={tmp_path}")
+    arguments = [*CASES["vit_digits"], f"--out={tmp_path}"]
+    printed = run_python("-m", "experiments.forecast", *arguments)
     assert printed.strip() == (tmp_path / "forecast.md").read_text().strip()
     result = json.loads((tmp_path / "forecast.json").read_text())
     step, kinds = result["step_ms"], result["train"]["kinds"]
@@ -179,7 +181,8 @@ def test_a_forecast_of_a_small_config(tmp_path):
 @needs_compiler
 def test_fused_attention_of_65_tokens_is_divided_over_two_gpus():
     """Each GPU has half of the batch, and of the lengths that mask the padding."""
-    compiled = run_code(
+    compiled = run_python(
+        "-c",
         "from experiments.forecasting import targets\n"
         "targets.set_environment()\n"
         "import jax, jax.numpy as jnp\n"
@@ -195,7 +198,7 @@ def test_fused_attention_of_65_tokens_is_divided_over_two_gpus():
         "    return mixed.astype(jnp.float32).sum()\n"
         "with programs.computing_for(devices[0]):\n"
         "    lowered = jax.jit(jax.grad(loss, (0, 1, 2))).lower(x, x, x)\n"
-        "    print(lowered.compile().as_text())\n"
+        "    print(lowered.compile().as_text())\n",
     )
     calls = [line for line in compiled.splitlines() if "__cudnn$fmha" in line]
     assert len(calls) == 2 and all("bf16[32,3,66,64]" in line for line in calls)
@@ -234,19 +237,8 @@ def measure(name):
         "rows = budget.summarise(costs, target, program.num_steps)\n"
         "print(json.dumps(rows['all']))\n"
     )
-    row = json.loads(run_code(code, *CASES[name]).splitlines()[-1])
+    row = json.loads(run_python("-c", code, *CASES[name]).splitlines()[-1])
     return {key: round(row[key], 4) for key in ("kernels", "gigabytes")}
-
-
-def run_code(code, *arguments):
-    """What the code prints, run by a process of its own."""
-    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
-    result = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=ROOT, capture_output=True, text=True, env=environment, timeout=3000,
-    )  # fmt: skip
-    assert result.returncode == 0, result.stderr
-    return result.stdout
 
 
 if __name__ == "__main__":

@@ -237,10 +237,10 @@ def test_a_probe_that_fails_is_told(final, capsys):
     folder.create()
     folder.write("job", {"requested": probe.requested(), "wall_seconds": 1.0})
     (folder.path / "error.txt").write_text("exit status 1\nerror: too slow\n")
-    done = train_final(search, time.monotonic() + 600)
-    assert [job.name for job in done.jobs] == [job.name for job in ours]
-    assert [job.name for job in done.probes] == [probe.name] and not done.left
-    assert report_left(search.jobs, [*done.jobs, *done.probes], done.left) == 1
+    trained, probes, left = train_final(search, time.monotonic() + 600)
+    assert [job.name for job in trained] == [job.name for job in ours]
+    assert [job.name for job in probes] == [probe.name] and not left
+    assert report_left(search.jobs, [*trained, *probes], left) == 1
     told = capsys.readouterr().out
     assert "resnet_cifar.py is not trained" in told and "error: too slow" in told
 
