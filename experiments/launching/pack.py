@@ -81,7 +81,8 @@ def _add_environment(
         start.pop("host", None)
         # "--workdir=/a/b/name" becomes "--workdir=name".
         start["command"] = [
-            re.sub(r"(^|=)/(?:[^/]+/)*", r"\1", word) for word in start["command"]
+            re.sub(r"(^|=)/(?:[^/]+/)*", r"\1", word)
+            for word in start.get("command", ())
         ]
     data = (json.dumps(hashed(content), indent=2) + "\n").encode()
     info = tar.gettarinfo(path, inside)
