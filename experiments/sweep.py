@@ -17,7 +17,14 @@ With --shared_order all members see the batches of the first seed, which saves t
 memory of a batch of images for each other member; each augments the images by itself.
 """
 
+import argparse
+import dataclasses
+import json
+import math
 from collections.abc import Sequence
+
+import jax
+from ml_collections import ConfigDict
 
 from experiments.launching.options import (
     add_seeds,
@@ -26,19 +33,75 @@ from experiments.launching.options import (
     positive_int,
     refuse_seed,
 )
-from experiments.sweeping import saved
-from experiments.sweeping.loop import run_sweep
+from experiments.launching.summary import show_mean_std
+from experiments.sweeping.loop import Done, restore, run_sweep, save
 from experiments.sweeping.members import Member, Sweep, check_sweep
-from experiments.sweeping.saved import Done
-from experiments.sweeping.table import describe, describe_start, write_result
-from vit_jax import data
+from vit_jax import data, models
+from vit_jax.analysis.tables import markdown_table
 from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.errors import UserError
-from vit_jax.files import make_folder, user_path
+from vit_jax.files import as_json, make_folder, user_path, write_file
 from vit_jax.models import backend
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.training.progress import say
+from vit_jax.training.summary import summarize
+
+
+def describe_start(sweep: Sweep) -> str:
+    """The summary of a single run, and a row with the members' rates and seeds."""
+    members = sweep.members
+    num_params = models.count_params(sweep.states.params) // len(members)
+    rates = dict.fromkeys(f"{member.learning_rate:g}" for member in members)
+    seeds = dict.fromkeys(str(member.seed) for member in members)
+    return (
+        f"{summarize(sweep.experiment, num_params)}\n"
+        f"  members  {len(members)}: learning rates {', '.join(rates)} in place of the "
+        f"peak rate, seeds {', '.join(seeds)}"
+    )
+
+
+def describe(
+    members: Sequence[Member], history: Sequence[Sequence[dict[str, float]]]
+) -> str:
+    """A Markdown table, one row for each rate; members without a number are counted."""
+    rows = []
+    for rate in dict.fromkeys(member.learning_rate for member in members):
+        own = [
+            h for m, h in zip(members, history, strict=True) if m.learning_rate == rate
+        ]
+        finite = [h for h in own if math.isfinite(h[-1]["loss"])]
+        rows.append(
+            [
+                f"{rate:g}",
+                show_mean_std(h[-1]["accuracy"] for h in finite),
+                show_mean_std(max(r["accuracy"] for r in h) for h in finite),
+                show_mean_std((h[-1]["loss"] for h in finite), 1),
+                str(len(own) - len(finite)),
+            ]
+        )
+    head = ["learning rate", "hold-out accuracy (%)", "best on the way", "loss"]
+    return markdown_table([*head, "diverged"], rows)
+
+
+def write_result(
+    options: argparse.Namespace, config: ConfigDict, sweep: Sweep, done: Done
+) -> None:
+    """The file --out: settings, machine, members and their evaluations so far."""
+    content = {
+        "config": options.config,
+        "settings": config.to_dict(),
+        "device": jax.devices()[0].device_kind,
+        "jax": jax.__version__,
+        "shared_order": options.shared_order,
+        "steps": sweep.experiment.plan.total_steps,
+        "train_seconds": done.seconds,
+        "members": [
+            {**dataclasses.asdict(member), "evaluations": records}
+            for member, records in zip(sweep.members, done.history, strict=True)
+        ],
+    }
+    write_file(options.out, json.dumps(as_json(content), indent=1) + "\n")
 
 
 def _rates(text: str) -> list[float]:
@@ -90,14 +153,14 @@ def main(arguments: Sequence[str]) -> None:
     make_folder(options.out.parent, "--out")
     say(describe_start(sweep))
     with Checkpoints(options.out.with_suffix(".states")) as checkpoints:
-        done = saved.restore(checkpoints, sweep)
+        done = restore(checkpoints, sweep)
         if done.step:
             say(f"going on from step {done.step}")
 
         def keep(done: Done) -> None:
             # A step that is not evaluated is one whose losses are not finite.
             if done.history[0] and done.history[0][-1]["step"] == done.step:
-                saved.save(checkpoints, sweep, done)
+                save(checkpoints, sweep, done)
             write_result(options, config, sweep, done)
 
         done = run_sweep(sweep, steps_per_dispatch=size, done=done, keep=keep)

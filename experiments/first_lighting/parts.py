@@ -9,7 +9,7 @@ from typing import Any
 
 from experiments.first_lighting.session import Part, Session, outcome_of, write_result
 from experiments.first_lighting.training import describe_training, summarize
-from experiments.reproducing.rows import ROWS
+from experiments.reproduce import ROWS
 from vit_jax.errors import UserError
 
 # Of a training besides its steps: start, compilation, evaluations, checkpoints.

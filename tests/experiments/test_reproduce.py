@@ -7,9 +7,13 @@ import tarfile
 
 import pytest
 
-from experiments.reproduce import main
-from experiments.reproducing.rows import EXTRA_ROWS, ROWS, protocol_settings
-from experiments.reproducing.table import make_table
+from experiments.reproduce import (
+    EXTRA_ROWS,
+    ROWS,
+    main,
+    make_table,
+    protocol_settings,
+)
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from experiments.sweep import main
-from experiments.sweeping import saved
-from experiments.sweeping.loop import run_sweep
+from experiments.sweeping.loop import restore, run_sweep, save
 from experiments.sweeping.members import Member, Sweep, check_sweep
 from vit_jax import data
 from vit_jax.errors import UserError
@@ -103,11 +102,11 @@ def test_a_sweep_resumed_at_every_checkpoint_has_the_same_bits(
     while stops[-1:] != [6]:
         sweep = Sweep(config, splits, MEMBERS)
         with Checkpoints(tmp_path) as checkpoints:
-            done = saved.restore(checkpoints, sweep)
+            done = restore(checkpoints, sweep)
             assert done.step == len(stops) * 2
 
             def keep(done, checkpoints=checkpoints, sweep=sweep):
-                saved.save(checkpoints, sweep, done)
+                save(checkpoints, sweep, done)
                 stops.append(done.step)
                 raise Stopped
 
@@ -115,7 +114,7 @@ def test_a_sweep_resumed_at_every_checkpoint_has_the_same_bits(
                 run_sweep(sweep, steps_per_dispatch=2, done=done, keep=keep)
     sweep = Sweep(config, splits, MEMBERS)
     with Checkpoints(tmp_path) as checkpoints:
-        done = saved.restore(checkpoints, sweep)
+        done = restore(checkpoints, sweep)
     jax.tree.map(np.testing.assert_array_equal, sweep.states, whole.states)
     assert (done.step, done.history) == (6, expected.history)
     moved = jax.tree.map(lambda a, b: (a != b).any(), sweep.states.params, begin.params)

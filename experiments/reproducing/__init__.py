@@ -1,1 +1,0 @@
-"""The workings of `experiments.reproduce`: rows, runs and tables of the studies."""
