@@ -8,16 +8,14 @@ import argparse
 import contextlib
 import dataclasses
 import json
-import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from experiments.launching.jobs import as_child
+from experiments.launching.jobs import as_child, stop
 from experiments.launching.options import LEFT_OVER
 from vit_jax.files import write_file
 from vit_jax.parallel.commands import make_parser
@@ -60,12 +58,7 @@ class Session:
         while self.seconds_left():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(_POLL_SECONDS)
-        process.terminate()
-        try:
-            process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        stop([process], _GRACE_SECONDS)
         return None
 
 

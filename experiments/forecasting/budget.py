@@ -8,7 +8,7 @@ faster kernels by timing them are considered.
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from experiments.forecasting import hlo
 from experiments.forecasting.targets import Target
@@ -128,10 +128,9 @@ def summarise(
 
 
 def milliseconds(
-    costs: Iterable[Cost], target: Target, num_steps: int = 1
+    costs: Sequence[Cost], target: Target, num_steps: int = 1
 ) -> dict[str, float]:
     """The time of one step by each of the assumptions."""
-    costs = list(costs)
     return {
         name: 1e3 * sum(cost.seconds(target, assumed) for cost in costs) / num_steps
         for name, assumed in ASSUMPTIONS.items()

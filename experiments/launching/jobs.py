@@ -41,8 +41,8 @@ _GRACE_SECONDS = 60
 # Starting and compiling take this long: a shorter run would save nothing.
 _MIN_RUN_SECONDS = 60
 _POLL_SECONDS = 0.2
-# 128 + signal, or minus the signal where `child` had no handler yet.
-_ASKED_TO_STOP = (130, 143, -signal.SIGTERM)
+# 128 + signal; or minus the signal, where `child` had no handler yet or was killed.
+_STOPPED = (130, 143, -signal.SIGTERM, -signal.SIGKILL)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -85,6 +85,22 @@ def as_child(command: Sequence[str]) -> list[str]:
     """The command so that it is asked to stop when this process ends, see `child`."""
     wrapper = pathlib.Path(__file__).with_name("child.py")
     return [sys.executable, str(wrapper), str(os.getpid()), *command]
+
+
+def stop(processes: Sequence[subprocess.Popen], grace_seconds: float) -> None:
+    """Asks processes of `as_child` to stop, and ends those that take longer.
+
+    Each is the first of a process group, which its children are in as well.
+    """
+    for process in processes:
+        process.terminate()
+    limit = time.monotonic() + grace_seconds
+    for process in processes:
+        try:
+            process.wait(max(0, limit - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def run_environment(parallel: int) -> dict[str, str]:
@@ -177,7 +193,8 @@ class Jobs:
                     time.sleep(_POLL_SECONDS)
                     self._collect(running)
             finally:
-                self._stop(running)
+                stop([process for process, _ in running.values()], _GRACE_SECONDS)
+                self._collect(running)
                 self._is_stopped = signals.received is not None
         return self._left(jobs)
 
@@ -228,12 +245,8 @@ class Jobs:
                 process_group=0,
             )
 
-    def _collect(
-        self,
-        running: dict[Job, tuple[subprocess.Popen, float]],
-        harmless: Sequence[int] = _ASKED_TO_STOP,
-    ) -> None:
-        """Removes ended runs from `running`; other statuses than `harmless` fail."""
+    def _collect(self, running: dict[Job, tuple[subprocess.Popen, float]]) -> None:
+        """Removes ended runs from `running`; keeps the errors of those that failed."""
         for job, (process, start) in list(running.items()):
             if process.poll() is None:
                 continue
@@ -243,25 +256,12 @@ class Jobs:
             content["wall_seconds"] += time.monotonic() - start
             content["parallel"] = max(content.get("parallel", 1), self.parallel)
             folder.write("job", content)
-            if not self.is_finished(job) and process.returncode not in harmless:
+            if not self.is_finished(job) and process.returncode not in _STOPPED:
                 lines = (folder.path / "log.txt").read_text(errors="replace")
                 tail = "\n".join(lines.strip().splitlines()[-5:])
                 error = f"exit status {process.returncode}\n{tail}\n"
                 write_file(self._error_file(job), error)
                 say(f"{job.name} failed: {error.strip()}")
-
-    def _stop(self, running: dict[Job, tuple[subprocess.Popen, float]]) -> None:
-        for process, _ in running.values():
-            process.terminate()
-        limit = time.monotonic() + _GRACE_SECONDS
-        for process, _ in running.values():
-            try:
-                process.wait(max(0, limit - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                # The signal reaches the training, too, which is in the same group.
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        self._collect(running, (*_ASKED_TO_STOP, -signal.SIGKILL))
 
     def _error_file(self, job: Job) -> pathlib.Path:
         return self.folder(job).path / "error.txt"
