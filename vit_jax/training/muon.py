@@ -5,12 +5,14 @@ Newton-Schulz iterations are those of `optax.contrib.scale_by_muon`; what is dec
 here is how many matrices they get at once, and in which dtype.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 from optax.contrib import MuonDimensionNumbers
@@ -29,17 +31,13 @@ def scale_by_muon(
     Jordan's own code, since they need to be orthogonal only roughly.
 
     Args:
-      dimensions: tree -> for each leaf the axes of its matrix; any further axes number
-        several matrices.
+      dimensions: tree -> for each leaf two tuples, the axes of its matrix; any further
+        axes number several matrices.
       beta, nesterov: of the momentum, as optax has them.
     """
     # Without momentum, optax's transformation is the iterations alone.
     iterations = optax.contrib.scale_by_muon(
-        beta=0.0,
-        nesterov=False,
-        weight_dimension_numbers=lambda stacks: dict.fromkeys(
-            stacks, MuonDimensionNumbers(1, 2)
-        ),
+        beta=0.0, nesterov=False, weight_dimension_numbers=MuonDimensionNumbers(1, 2)
     )
 
     def update(updates, state, params=None):
@@ -66,60 +64,34 @@ def _directions(
     axes = jax.tree.leaves(
         dimensions, is_leaf=lambda x: isinstance(x, MuonDimensionNumbers)
     )
-    layouts = [
-        _Layout(leaf.shape, *one) for leaf, one in zip(leaves, axes, strict=True)
-    ]
+    stacks = [_stack(leaf, one) for leaf, one in zip(leaves, axes, strict=True)]
     groups: dict[str, list[int]] = {}
-    for index, layout in enumerate(layouts):
-        name = sorted(layout.matrix) if backend.groups_leaves() else index
+    for index, stack in enumerate(stacks):
+        name = stack.shape[1:] if backend.groups_leaves() else index
         groups.setdefault(str(name), []).append(index)
-    stacks = {
-        name: jnp.concatenate([layouts[i].take_apart(leaves[i]) for i in group])
-        for name, group in groups.items()
-    }
-    stacks = optax.tree.cast(stacks, backend.auto_dtype())
-    stacks, _ = iterations.update(stacks, iterations.init(stacks))
-    stacks = optax.tree.cast(stacks, jnp.float32)
-    for name, group in groups.items():
-        start = 0
-        for index in group:
-            end = start + layouts[index].count
-            leaves[index] = layouts[index].put_together(stacks[name][start:end])
-            start = end
+    for group in groups.values():
+        joined = jnp.concatenate([stacks[i] for i in group])
+        joined = joined.astype(backend.auto_dtype())
+        joined, _ = iterations.update(joined, iterations.init(joined))
+        ends = np.cumsum([len(stacks[i]) for i in group])
+        parts = jnp.split(joined.astype(jnp.float32), ends[:-1])
+        for index, part in zip(group, parts, strict=True):
+            # The transpose of a function that only reorders is its inverse.
+            restore = jax.linear_transpose(
+                functools.partial(_stack, axes=axes[index]), leaves[index]
+            )
+            rows, columns = (_size(leaves[index], side) for side in axes[index])
+            leaves[index] = restore(part)[0] * max(1, columns / rows) ** 0.5
     return tree.unflatten(leaves)
 
 
-class _Layout:
-    """The matrices of one leaf: `count` of shape `matrix`, rows by columns.
+def _stack(leaf: Array, axes: MuonDimensionNumbers) -> Float[Array, "n rows columns"]:
+    """The matrices of one leaf, transposed where rows > columns."""
+    rows, columns = (_size(leaf, side) for side in axes)
+    others = sorted({*range(leaf.ndim)} - {*axes[0], *axes[1]})
+    matrices = leaf.transpose(*others, *axes[0], *axes[1]).reshape(-1, rows, columns)
+    return matrices.mT if rows > columns else matrices
 
-    They are taken apart as stacks in which rows <= columns.
-    """
 
-    def __init__(self, shape: tuple[int, ...], rows: Any, columns: Any):
-        rows, columns = (
-            (axes,) if isinstance(axes, int) else tuple(axes)
-            for axes in (rows, columns)
-        )
-        others = tuple(set(range(len(shape))) - {*rows, *columns})
-        self._order = (*others, *rows, *columns)
-        self._ordered = tuple(shape[axis] for axis in self._order)
-        self.count, *matrix = (
-            math.prod(shape[axis] for axis in axes) for axes in (others, rows, columns)
-        )
-        self.matrix = tuple(matrix)
-
-    def take_apart(self, leaf: Array) -> Float[Array, "n rows columns"]:
-        matrices = leaf.transpose(self._order).reshape(self.count, *self.matrix)
-        return matrices.mT if self._is_tall else matrices
-
-    def put_together(self, matrices: Float[Array, "n rows columns"]) -> Array:
-        matrices = matrices.mT if self._is_tall else matrices
-        rows, columns = self.matrix
-        matrices = matrices * max(1, columns / rows) ** 0.5
-        inverse = sorted(range(len(self._order)), key=self._order.__getitem__)
-        return matrices.reshape(self._ordered).transpose(inverse)
-
-    @property
-    def _is_tall(self) -> bool:
-        rows, columns = self.matrix
-        return rows > columns
+def _size(leaf: Array, axes: tuple[int, ...]) -> int:
+    return math.prod(leaf.shape[axis] for axis in axes)

@@ -109,10 +109,10 @@ def muon_dimensions(params: Any) -> Any:
         if names[-1] != "kernel" or not names[0].startswith("block"):
             return None
         if names[-2] == "qkv":  # [width, 3, heads, head width]
-            return MuonDimensionNumbers(0, (2, 3))
+            return MuonDimensionNumbers((0,), (2, 3))
         if leaf.ndim == 3:  # attention's output, [heads, head width, width]
-            return MuonDimensionNumbers((0, 1), 2)
-        return MuonDimensionNumbers(0, 1) if leaf.ndim == 2 else None
+            return MuonDimensionNumbers((0, 1), (2,))
+        return MuonDimensionNumbers((0,), (1,)) if leaf.ndim == 2 else None
 
     return jax.tree_util.tree_map_with_path(axes, params)
 
@@ -174,14 +174,13 @@ def clip_by_global_norm(max_norm: float) -> optax.GradientTransformation:
     A step computes that norm anyway, and XLA computes it once.
     """
 
-    def update(grads, state, params=None):
+    def clip(grads, params):
         norm = global_norm(grads)
-        clipped = jax.tree.map(
+        return jax.tree.map(
             lambda grad: jnp.where(norm < max_norm, grad, grad / norm * max_norm), grads
         )
-        return clipped, state
 
-    return optax.GradientTransformation(optax.init_empty_state, update)
+    return optax.stateless(clip)
 
 
 def make_optimizer(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import optax
 from flax import traverse_util
@@ -123,12 +124,10 @@ def scale_by_layer(decay: float, depth: int) -> optax.GradientTransformation:
     not all of which need be trained.
     """
 
-    def scale(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        flat = traverse_util.flatten_dict(updates, sep="/")
-        scaled = {
-            name: leaf * decay ** (depth + 1 - layer_of(name, depth))
-            for name, leaf in flat.items()
-        }
-        return traverse_util.unflatten_dict(scaled, sep="/"), state
+    def scale(path: Any, leaf: Any) -> Any:
+        name = jax.tree_util.keystr(path, simple=True, separator="/")
+        return leaf * decay ** (depth + 1 - layer_of(name, depth))
 
-    return optax.GradientTransformation(lambda params: optax.EmptyState(), scale)
+    return optax.stateless(
+        lambda updates, params: jax.tree_util.tree_map_with_path(scale, updates)
+    )
