@@ -39,11 +39,12 @@ def test_what_fits_is_half_of_what_is_free():
     assert meshes.fits(free // 4, mesh) and not meshes.fits(free, mesh)
 
 
-def test_split_state_cuts_the_largest_axis_that_divides():
+def test_a_split_state_is_cut_at_the_largest_axis_that_divides():
     mesh = meshes.make_mesh(4)
     shapes = {"wide": (64, 128), "odd": (63, 40), "prime": (1009, 3), "small": (512,)}
     tree = {k: jax.ShapeDtypeStruct(v, np.float32) for k, v in shapes.items()}
-    specs = {k: tuple(v.spec) for k, v in meshes.split_state(mesh, tree).items()}
+    split = meshes.state_shapes(mesh, tree, split=True)
+    specs = {k: tuple(v.sharding.spec) for k, v in split.items()}
     assert specs == {
         "wide": (None, "data"), "odd": (None, "data"), "prime": (), "small": ()
     }  # fmt: skip

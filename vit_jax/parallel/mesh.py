@@ -63,29 +63,28 @@ def split_batches(mesh: Mesh) -> NamedSharding:
     return NamedSharding(mesh, PartitionSpec(None, "data"))
 
 
-def split_state(mesh: Mesh, state: Any) -> Any:
-    """Shardings with each large array of a training state in equal parts.
-
-    As in ZeRO (Rajbhandari et al., 2020) and FSDP, each device keeps and updates its
-    own part only, and XLA gathers a parameter where it is used. The largest axis that
-    the number of devices divides is split; an array without such an axis, or with fewer
-    than 1,024 elements, is copied to each device.
+def state_shapes(mesh: Mesh, state: Any, *, split: bool) -> Any:
+    """ShapeDtypeStructs of a training state with their shardings.
 
     Args:
       state: pytree of arrays or ShapeDtypeStructs.
-
-    Returns:
-      The same pytree, whose leaves are shardings.
+      split: as in ZeRO (Rajbhandari et al., 2020) and FSDP, each device keeps and
+        updates its own part of each large array only, and XLA gathers a parameter where
+        it is used. The largest axis that the number of devices divides is split; an
+        array without such an axis, or with fewer than 1,024 elements, is copied to each
+        device, as all are without `split`.
     """
 
     def sharding(leaf):
         divisible = [n if n % mesh.size == 0 else 0 for n in leaf.shape]
-        if leaf.size < 1024 or not any(divisible):
+        if not split or leaf.size < 1024 or not any(divisible):
             return replicated(mesh)
         axis = divisible.index(max(divisible))
         return NamedSharding(mesh, PartitionSpec(*[None] * axis, "data"))
 
-    return jax.tree.map(sharding, state)
+    return jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding(x)), state
+    )
 
 
 def free_bytes(mesh: Mesh) -> int | None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, data, models
 from vit_jax.config.stages import stage_configs
-from vit_jax.models import backend
+from vit_jax.models import backend, memory
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
 from vit_jax.runs.run import Run, build_model
@@ -28,7 +29,6 @@ from vit_jax.training import (
     train_state,
     trainable,
 )
-from vit_jax.training.memory import require_memory_to_train
 from vit_jax.training.objectives import make_objective
 from vit_jax.training.plan import Plan, make_plan
 from vit_jax.training.teacher import load_teacher, pin_teacher
@@ -182,7 +182,7 @@ def make_experiment(
     # JAX keeps what it traced by this context, so `init_state` need not trace again.
     with backend.drawing_by_kernel():
         state_shapes = jax.eval_shape(init_state, root_key)
-    state_shapes = _on_mesh(state_shapes, mesh, split=config.shard_params)
+    state_shapes = meshes.state_shapes(mesh, state_shapes, split=config.shard_params)
     how_scored = masked if config.objective == "masked_autoencoding" else scoring
     experiment = Experiment(
         config=run_config,
@@ -211,7 +211,7 @@ def make_experiment(
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
         eval_batch_size=eval_batch_size,
     )
-    require_memory_to_train(experiment)
+    _require_memory(experiment)
     if teacher is None:
         return experiment
     variables = meshes.put(teacher.variables, meshes.replicated(mesh))
@@ -229,31 +229,61 @@ def _make_augment(config: ConfigDict, train: data.Dataset, plan: Plan) -> Callab
     )
 
 
-def _on_mesh(shapes: TrainState, mesh: Mesh, *, split: bool) -> TrainState:
-    """The shapes with shardings.
+def _require_memory(experiment: Experiment) -> None:
+    """Refuses a training that takes more memory than is free, from its shapes alone.
 
-    Args:
-      split: divides large arrays over the devices, see `meshes.split_state`.
+    A training step counts half of the sum of all layers' outputs. That is less than it
+    takes, so that nothing which fits is refused: compiled steps of ViT-Tiny and
+    ResNet-18 took 0.7 to 1.5 times the sum. `dispatch` compares what a compiled step
+    really takes. A teacher and an evaluation compute no gradient, and each counts the
+    largest output of a layer. The teacher need not be on the devices yet.
     """
-    if split:
-        shardings = meshes.split_state(mesh, shapes)
-    else:
-        shardings = jax.tree.map(lambda _: meshes.replicated(mesh), shapes)
-    return jax.tree.map(
-        lambda x, sharding: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=sharding),
-        shapes,
-        shardings,
+    config, mesh, model = experiment.stage_config, experiment.mesh, experiment.model
+    images, teacher = experiment.splits["train"].images, experiment.teacher_run
+    image_shape, free = images.shape[1:], meshes.free_bytes(mesh)
+    input_shape = augment.input_shape(image_shape, config.data.resize)
+    state, parts = experiment.state_shapes, mesh.size if config.shard_params else 1
+    read, seen = math.prod(image_shape), math.prod(input_shape)
+    batch_size = config.batch_size // mesh.size
+    in_step = batch_size // experiment.num_microbatches
+    in_layers = sum(memory.activation_bytes(model, input_shape))
+    on_device = config.data.placement == "device"
+    kept = {
+        "the training images": images.nbytes * on_device,
+        "parameters and the optimizer's state (config.model)": (
+            memory.num_bytes(state) // parts
+        ),
+    }
+    of_step = {
+        "gradients (config.model)": memory.num_bytes(state.params) // parts,
+        "a batch of images (config.batch_size)": batch_size * (read + 4 * seen),
+        "the layers' outputs for a batch (config.batch_size)": in_layers * in_step // 2,
+    }
+    if teacher is not None:
+        outputs = memory.activation_bytes(teacher.model, teacher.input_shape)
+        of_step |= {
+            "the teacher (config.distill.teacher)": memory.num_bytes(teacher.variables),
+            "the teacher's largest output for a batch (config.distill.teacher, "
+            "config.batch_size)": in_step * max(outputs),
+        }
+    memory.require_memory(kept | of_step, free)
+    # An evaluation comes between two steps, when nothing is left of them.
+    memory.require_memory_to_score(
+        model,
+        image_shape,
+        input_shape,
+        batch_size=experiment.eval_batch_size // mesh.size,
+        free=free,
+        kept=kept,
     )
 
 
 def compile_evaluation(experiment: Experiment, variables: Any) -> Experiment:
-    """The experiment with its `eval_step` compiled, which it may be already.
+    """The experiment with its `eval_step` compiled.
 
     All batches have one size, and the variables of all stages and checkpoints have the
     shapes and the sharding of these, so one program serves them all.
     """
-    if not isinstance(experiment.eval_step, jax.stages.Wrapped):
-        return experiment
     image_shape = experiment.splits["test"].images.shape[1:]
     images = jax.ShapeDtypeStruct(
         (experiment.eval_batch_size, *image_shape),
