@@ -17,7 +17,6 @@ from vit_jax.config import flatten
 from vit_jax.figures import style
 from vit_jax.files import as_json, make_folder, write_file
 from vit_jax.metrics import calibration, roc
-from vit_jax.training.curves import TIMINGS
 
 Rows = Iterable[Iterable[Any]]
 
@@ -71,7 +70,7 @@ CAPTIONS = {
 
 _HISTORY = (
     "step", "epoch", "split", "loss", "accuracy", "weighted_accuracy", "learning_rate",
-    *TIMINGS,
+    "epoch_seconds", "step_seconds", "images_per_second",
 )  # fmt: skip
 
 

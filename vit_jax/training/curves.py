@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 from vit_jax.figures import history
 from vit_jax.runs.folder import RunFolder
 
-TIMINGS = ("epoch_seconds", "step_seconds", "images_per_second")
-
 
 def history_series(
     records: Sequence[Mapping[str, Any]],
@@ -37,7 +35,7 @@ def history_series(
     for name in ("loss", "accuracy"):
         series[f"train_{name}"] = column(name)
         series[f"{evaluated_split}_{name}"] = column(name, of_training=False)
-    series |= {name: column(name) for name in ("learning_rate", *TIMINGS)}
+    series |= {name: column(name) for name in ("learning_rate", "images_per_second")}
     series["images_per_second"][_short_intervals(records)] = np.nan
     if muon_ratio:
         series["muon_learning_rate"] = muon_ratio * series["learning_rate"]

@@ -14,12 +14,12 @@ from vit_jax.parallel.processes import Requests
 from vit_jax.parallel.signals import Interrupted, StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
-from vit_jax.training.dispatch import TrainProgram, plan_dispatches
+from vit_jax.training import dispatch
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.history import History
 from vit_jax.training.logs import TrainClock, TrainLog
 from vit_jax.training.profile import Profiler
-from vit_jax.training.progress import Progress
+from vit_jax.training.progress import Progress, say, waiting
 from vit_jax.training.train_state import TrainState
 
 
@@ -38,14 +38,21 @@ class Loop:
         experiment: Experiment,
         folder: RunFolder,
         checkpoints: Checkpoints,
-        program: TrainProgram,
         state: TrainState,
         history: History,
     ):
-        self.state, self._step = state, int(state.step)
-        self._experiment, self._folder = experiment, folder
+        """Compiles the train steps."""
+        with waiting("compiling the train step"):
+            program = dispatch.compile_training(experiment, state)
+        at_once = f" ({program.size} steps at once)" if program.size > 1 else ""
+        say(
+            f"compiled in {program.compile_seconds:.1f} s; waiting for the first step"
+            f"{at_once}"
+        )
+        history.compile_seconds += program.compile_seconds
+        self._state, self._step = state, int(state.step)
+        self._experiment, self._history = experiment, history
         self._checkpoints, self._program = checkpoints, program
-        self._history = history
         config, plan = experiment.config, experiment.plan
         self._requests = Requests(plan.checkpoint_seconds)
         self._progress = Progress(plan.last_step, self._step, plan.log_every)
@@ -65,24 +72,25 @@ class Loop:
             tensorboard=tensorboard,
         )
 
-    def run(self, signals: StopSignals, profiler: Profiler | None) -> None:
-        """Trains to the stage's last step; `state` is then evaluated and saved.
+    def run(self, profiler: Profiler | None) -> TrainState:
+        """Trains to the stage's last step; the state is then evaluated and saved.
 
         Raises:
           Interrupted: the process received a signal; the state is saved.
         """
-        with signals:
+        with StopSignals() as signals:
             self._run(signals, profiler)
         # A signal that came after the last dispatch has not stopped the loop.
         if signals.received is not None and not self._experiment.is_last:
             raise Interrupted(self._step, signals.received)
         signals.deliver()
+        return self._state
 
     def _run(self, signals: StopSignals, profiler: Profiler | None) -> None:
         experiment, plan, log = self._experiment, self._experiment.plan, self._log
         program, split = self._program, experiment.evaluated_split
         lr_scale, interval_ended = self._put_lr_scale(), True
-        dispatches = plan_dispatches(plan, self._step, program.size)
+        dispatches = dispatch.plan_dispatches(plan, self._step, program.size)
         stream = program.pipeline.stream(dispatches, program.size)
         # JAX then refuses every copy between host and device that is not explicit.
         with contextlib.closing(stream), jax.transfer_guard("disallow"):
@@ -94,7 +102,7 @@ class Loop:
                     self._interrupt(signal_number)
                 if profiler:
                     profiler.before_dispatch(log.paused, self._progress.line)
-                self.state, metrics = program.compiled(self.state, batches, lr_scale)
+                self._state, metrics = program.compiled(self._state, batches, lr_scale)
                 self._step += num_steps
                 log.add(self._step, num_steps, metrics)
                 # A dispatch that passes the end of an interval ends it.
@@ -135,7 +143,7 @@ class Loop:
         experiment, plan, step = self._experiment, self._experiment.plan, self._step
         schedule = experiment.stage_config.schedule
         scale_before = self._history.lr_scale(schedule)
-        scores = experiment.evaluate(self.state.variables)
+        scores = experiment.evaluate(self._state.variables)
         split = experiment.evaluated_split
         is_best = self._history.add_evaluation(step, scores)
         self._log.record(
@@ -163,7 +171,7 @@ class Loop:
         self._history.cpu_seconds = clock.cpu_seconds
         metadata = dataclasses.asdict(self._history)
         self._checkpoints.save(
-            self._step, self.state, metadata=metadata, accuracy=accuracy, loss=loss
+            self._step, self._state, metadata=metadata, accuracy=accuracy, loss=loss
         )
         # The save may have waited for the one before, however long that took.
         self._requests.saved()

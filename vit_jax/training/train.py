@@ -13,7 +13,6 @@ from vit_jax import data, models
 from vit_jax.config import check_config, make_config
 from vit_jax.errors import UserError
 from vit_jax.parallel import processes
-from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
@@ -118,7 +117,6 @@ def _train_and_evaluate(
     profiler = None
     if profile and processes.is_primary():
         profiler = Profiler(folder.path / "profile")
-    signals = StopSignals()
     with Checkpoints(folder.checkpoints) as checkpoints:
         experiment, state, history = _restore_or_init(
             experiment, weights, folder, checkpoints
@@ -145,8 +143,8 @@ def _train_and_evaluate(
                     experiment = compile_evaluation(experiment, state.variables)
             while not experiment.config.linear_probe:
                 if not is_finished(experiment, history, int(state.step)):
-                    run = (experiment, folder, checkpoints, state, history)
-                    state = _train_stage(*run, signals, profiler)
+                    loop = Loop(experiment, folder, checkpoints, state, history)
+                    state = loop.run(profiler)
                 if experiment.is_last:
                     break
                 experiment = next_stage(experiment, first_step=int(state.step))
@@ -221,29 +219,6 @@ def _restore_or_init(
         say(str(report))
         state = with_variables(state, variables)
     return experiment, state, History()
-
-
-def _train_stage(
-    experiment: Experiment,
-    folder: RunFolder,
-    checkpoints: Checkpoints,
-    state: TrainState,
-    history: History,
-    signals: StopSignals,
-    profiler: Profiler | None,
-) -> TrainState:
-    """Compiles the steps of a stage and trains to its end; returns the last state."""
-    with waiting("compiling the train step"):
-        program = dispatch.compile_training(experiment, state)
-    at_once = f" ({program.size} steps at once)" if program.size > 1 else ""
-    say(
-        f"compiled in {program.compile_seconds:.1f} s; waiting for the first step"
-        f"{at_once}"
-    )
-    history.compile_seconds += program.compile_seconds
-    loop = Loop(experiment, folder, checkpoints, program, state, history)
-    loop.run(signals, profiler)
-    return loop.state
 
 
 def _solve_probe(
