@@ -173,7 +173,14 @@ def make_experiment(
         objective=make_objective(config, model, teacher, class_weights),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
-        augment=_make_augment(config, train, plan),
+        augment=augment.make_augment(
+            config.augment,
+            mean=config.data.mean,
+            std=config.data.std,
+            num_classes=len(train.class_names),
+            mix_until_step=plan.first_step + plan.mix_until,
+            side=config.data.resize,
+        ),
         trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
@@ -216,17 +223,6 @@ def make_experiment(
         return experiment
     variables = meshes.put(teacher.variables, meshes.replicated(mesh))
     return dataclasses.replace(experiment, teacher=variables)
-
-
-def _make_augment(config: ConfigDict, train: data.Dataset, plan: Plan) -> Callable:
-    return augment.make_augment(
-        config.augment,
-        mean=config.data.mean,
-        std=config.data.std,
-        num_classes=len(train.class_names),
-        mix_until_step=plan.first_step + plan.mix_until,
-        side=config.data.resize,
-    )
 
 
 def _require_memory(experiment: Experiment) -> None:

@@ -3,7 +3,7 @@
 import collections
 import concurrent.futures
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,10 +11,8 @@ from jax.sharding import Mesh, NamedSharding
 from ml_collections import ConfigDict
 
 from vit_jax.data import Dataset, batches
+from vit_jax.models import memory
 from vit_jax.parallel import mesh as meshes
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 # Number of dispatches whose batches the host gathers in advance.
 _AHEAD = 2
@@ -64,20 +62,13 @@ class InputPipeline:
         [size, b], too. The last batch is repeated up to `size`; "is_step" bool [size]
         says which ones count.
         """
-        num_examples, config = len(self._train), self._config
-        steps = range(first_step, first_step + num_steps)
-        indices = [
-            batches.train_indices(num_examples, config.batch_size, config.seed, step)
-            for step in steps
-        ]
-        epochs = [
-            batches.train_epochs(num_examples, config.batch_size, step)
-            for step in steps
-        ]
-        places = np.minimum(np.arange(size), num_steps - 1)
+        steps = [first_step + min(i, num_steps - 1) for i in range(size)]
+        sizes, seed = (len(self._train), self._config.batch_size), self._config.seed
+        indices = [batches.train_indices(*sizes, seed, step) for step in steps]
+        epochs = [batches.train_epochs(*sizes, step) for step in steps]
         found = {
-            "indices": np.stack(indices)[places],
-            "epochs": np.stack(epochs)[places],
+            "indices": np.stack(indices),
+            "epochs": np.stack(epochs),
             "is_step": np.arange(size) < num_steps,
         }
         if self.split is None:
@@ -116,8 +107,7 @@ class InputPipeline:
 
     def num_bytes(self, size: int) -> int:
         """Size of the batches of a program of `size` steps, over all devices."""
-        shapes = self.shapes(size).values()
-        return sum(shape.size * shape.dtype.itemsize for shape in shapes)
+        return memory.num_bytes(self.shapes(size))
 
     def stream(
         self, dispatches: Iterable[tuple[int, int]], size: int
@@ -132,7 +122,9 @@ class InputPipeline:
         return prefetch(load, dispatches, _AHEAD)
 
 
-def prefetch(function: Callable[[T], R], items: Iterable[T], depth: int) -> Iterator[R]:
+def prefetch(
+    function: Callable[[Any], Any], items: Iterable[Any], depth: int
+) -> Iterator[Any]:
     """Yields function(item) of each item in order, computed up to `depth` in advance.
 
     A thread computes the results. An exception in `function` is raised where its result

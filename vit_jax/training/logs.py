@@ -94,7 +94,6 @@ class TrainLog:
         self._previous: list[tuple[int, int, Any]] = []
         self._waiting = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self._previous_end: concurrent.futures.Future | None = None
-        clock.resume()
 
     def add(self, step: int, num_steps: int, metrics: dict[str, Any]) -> None:
         """Adds the metrics of the dispatch that ends at `step`, of `num_steps` steps.

@@ -139,7 +139,17 @@ def check_settings(
             f"{num_parts} (devices of all processes times microbatches); use "
             f"{' or '.join(near)}."
         )
-    _check_selection(config, splits)
+    needs_evaluations = {
+        "config.schedule.name=plateau": config.schedule.name == "plateau",
+        "config.early_stopping.patience": config.early_stopping.patience,
+        "config.early_stopping.target": config.early_stopping.target is not None,
+    }
+    for key, is_asked in needs_evaluations.items():
+        if is_asked and "val" not in splits:
+            raise UserError(
+                f"{key} needs evaluations during training, but config.data.validation "
+                "is 0, so that no images are held out; hold some out or switch it off."
+            )
     if config.objective == "masked_autoencoding":
         masked.check_settings(config)
     if config.time_budget and not config.num_steps:
@@ -147,20 +157,3 @@ def check_settings(
             f"config.time_budget is {show(config.time_budget)}, which only `python -m "
             "vit_jax.main` converts to a number of steps; set config.num_steps here."
         )
-
-
-def _check_selection(config: ConfigDict, splits: dict[str, data.Dataset]) -> None:
-    """Refuses rules that need evaluations where no images are held out."""
-    if "val" in splits:
-        return
-    asked = {
-        "config.schedule.name=plateau": config.schedule.name == "plateau",
-        "config.early_stopping.patience": config.early_stopping.patience,
-        "config.early_stopping.target": config.early_stopping.target is not None,
-    }
-    for key, is_asked in asked.items():
-        if is_asked:
-            raise UserError(
-                f"{key} needs evaluations during training, but config.data.validation "
-                "is 0, so that no images are held out; hold some out or switch it off."
-            )
