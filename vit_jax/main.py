@@ -12,7 +12,6 @@ N, counted from 0, needs --coordinator_address=FIRST_HOST:PORT --num_processes=N
 --process_id=I.
 """
 
-import argparse
 import contextlib
 import functools
 import signal
@@ -23,7 +22,8 @@ from vit_jax.errors import UserError
 from vit_jax.parallel import commands, distributed
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def main(arguments: Sequence[str]) -> None:
+    """Parses the command line and trains."""
     parser = commands.make_parser("vit_jax.main", __doc__, commands.SETTINGS_EPILOG)
     parser.add_argument("--config", metavar="CONFIG[:VARIANT]", help="its file or name")
     parser.add_argument("--workdir", metavar="DIR", help="folder of the run")
@@ -32,12 +32,7 @@ def _make_parser() -> argparse.ArgumentParser:
     switch("--profile", help="record a few dispatches of training in WORKDIR/profile")
     switch("--list_keys", "--helpfull", help="print all settings, or --config's values")
     distributed.add_flags(parser)
-    return parser
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Parses the command line and trains."""
-    options, overrides = _make_parser().parse_known_args(arguments)
+    options, overrides = parser.parse_known_args(arguments)
     asked = options.config
     config = configs.load_config_file(asked) if asked else configs.default_config()
     flags = [f"--{name}" for name in vars(options)]

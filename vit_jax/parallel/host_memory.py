@@ -38,12 +38,9 @@ def keep_freed_memory() -> None:
         return
     _keeps = True
     mallopt = ctypes.CDLL(None).mallopt
-    for option, value in (
-        (_M_ARENA_MAX, 1),
-        (_M_MMAP_MAX, 0),
-        (_M_TRIM_THRESHOLD, -1),
-    ):
-        mallopt(option, value)
+    mallopt(_M_ARENA_MAX, 1)
+    mallopt(_M_MMAP_MAX, 0)
+    mallopt(_M_TRIM_THRESHOLD, -1)
 
 
 def return_freed_memory() -> None:

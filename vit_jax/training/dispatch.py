@@ -160,11 +160,8 @@ def _require_memory(compiled: Any, experiment: Experiment, batch_bytes: int) -> 
     # The batches of several dispatches are on the device at once.
     waiting = NUM_WAITING * batch_bytes // experiment.mesh.size
     needed = sizes.temp_size_in_bytes + max(0, new) + waiting
-    if needed > free:
-        raise _out_of_memory(experiment, needed, free)
-
-
-def _out_of_memory(experiment: Experiment, needed: int, free: int) -> UserError:
+    if needed <= free:
+        return
     config, num_devices = experiment.config, experiment.mesh.size
     fraction, num_microbatches = free / needed, experiment.num_microbatches
     num_parts = num_devices * num_microbatches
@@ -178,7 +175,7 @@ def _out_of_memory(experiment: Experiment, needed: int, free: int) -> UserError:
     ]
     if fitting:
         advice.append(f"config.optim.num_microbatches={fitting[0]}")
-    return UserError(
+    raise UserError(
         f"A training step of {config.batch_size} images needs about "
         f"{needed / 1e9:,.2f} GB of free memory, but {free / 1e9:,.2f} GB are free; "
         f"try {' or '.join(advice)}, or smaller still."

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -46,8 +45,14 @@ def pretrained_variables(
     """
     asked, model = experiment.config.pretrained, experiment.model
     train = experiment.splits["train"]
-    if own is not None and asked.head == "keep":
-        _check_classes(own, train.class_names)
+    keeps_head = own is not None and asked.head == "keep"
+    if keeps_head and own.class_names != tuple(train.class_names):
+        raise UserError(
+            f"The run {own.workdir} knows the classes {shorten(own.class_names, 10)}, "
+            f"but the data have {shorten(train.class_names, 10)}; a head that is kept "
+            "must have the same classes in the same order, so set "
+            "config.pretrained.head=fresh."
+        )
     shape = train.images.shape[1:]
     image_shape = augment.input_shape(shape, experiment.config.data.resize)
     key = key_for(experiment.root_key, "init", 0)
@@ -151,14 +156,3 @@ def _weights_of(run: Run) -> Weights:
     tensors = traverse_util.flatten_dict(params, sep="/")
     metadata = {**run.config.model.to_dict(), "grid": grid}
     return Weights(str(run.workdir), "vit_jax", run.sha256, tensors, metadata)
-
-
-def _check_classes(own: Run, class_names: Sequence[str]) -> None:
-    """Refuses to keep a head whose outputs stand for other classes."""
-    if own.class_names != tuple(class_names):
-        raise UserError(
-            f"The run {own.workdir} knows the classes "
-            f"{shorten(own.class_names, 10)}, but the data have "
-            f"{shorten(class_names, 10)}; a head that is kept must have the same "
-            "classes in the same order, so set config.pretrained.head=fresh."
-        )

@@ -78,9 +78,8 @@ def train_step(
         updates = jax.tree.map(lambda u: u * lr_scale, updates)
         params = trainable.merge(optax.apply_updates(params, updates), frozen)
         metrics["grad_norm"] = optim.global_norm(grads)
-    if (ema := state.ema) is not None:
-        new = {"params": params, "batch_stats": batch_stats}
-        with jax.named_scope("optimizer"):
+        if (ema := state.ema) is not None:
+            new = {"params": params, "batch_stats": batch_stats}
             ema = _next_averages(ema, new, step, ema_decay)
     metrics["learning_rate"] = jnp.float32(schedule(step)) * lr_scale
     return TrainState(step + 1, params, batch_stats, ema, opt_state), metrics
@@ -167,7 +166,6 @@ def mean_gradients(
         has a dropout key of its own.
       unroll: writes the loop over the microbatches out, see `backend.unrolls_loops`.
     """
-
     params, frozen = trainable.split(state.params, trained)
     norms = trainable.frozen_norms(state.batch_stats, frozen)
 
