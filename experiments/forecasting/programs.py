@@ -12,7 +12,6 @@ from typing import Any
 from unittest import mock
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
@@ -22,6 +21,7 @@ from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import dispatch
+from vit_jax.training import experiment as training
 from vit_jax.training.experiment import Experiment, make_experiment
 from vit_jax.training.input_pipeline import InputPipeline
 
@@ -111,14 +111,10 @@ def compile_training(experiment: Experiment) -> Program:
 
 def compile_evaluation(experiment: Experiment) -> Program:
     """The evaluation of one batch."""
-    image_shape = experiment.splits["train"].images.shape[1:]
-    shape = (experiment.eval_batch_size, *image_shape)
-    sharding = meshes.split_batch(experiment.mesh)
-    images = jax.ShapeDtypeStruct(shape, jnp.uint8, sharding=sharding)
     state = _describe(experiment, experiment.state_shapes)
     return _timed(
         experiment,
-        lambda: experiment.eval_step.lower(state.variables, images).compile(),
+        lambda: training.compile_evaluation(experiment, state.variables).eval_step,
     )
 
 

@@ -14,9 +14,8 @@ from vit_jax import data
 from vit_jax.config import check_config
 from vit_jax.data import batches
 from vit_jax.errors import UserError
-from vit_jax.metrics import classification
 from vit_jax.models import backend
-from vit_jax.training import steps
+from vit_jax.training import scoring, steps
 from vit_jax.training.experiment import make_experiment
 
 
@@ -140,10 +139,7 @@ class Sweep:
             scores = self._eval_program(self.states.variables, val.images[indices])
             logits.append(np.asarray(scores)[:, mask])
         return [
-            {
-                "accuracy": classification.accuracy(of_member, val.labels),
-                "loss": classification.cross_entropy(of_member, val.labels),
-            }
+            scoring.brief_scores(of_member, val.labels)
             for of_member in np.concatenate(logits, axis=1)
         ]
 
