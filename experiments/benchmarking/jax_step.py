@@ -84,11 +84,7 @@ class JaxStep:
         self._lr_scale = meshes.put(np.float32(1), whole)
         start = time.perf_counter()
         self._compiled = dispatch.compile_steps(
-            self.experiment,
-            self.state,
-            self._root_key,
-            self.pipeline,
-            steps_per_dispatch,
+            self.experiment, self.pipeline, steps_per_dispatch
         )
         self.compile_seconds = time.perf_counter() - start
         memory = self._compiled.memory_analysis()

@@ -100,22 +100,14 @@ def compile_training(experiment: Experiment) -> Program:
     with computing_for(experiment.mesh.devices.item()):
         most = dispatch.most_steps(experiment.config, experiment.plan, pipeline)
     size = dispatch.program_size(experiment.plan, most)
-    state = _describe(experiment, experiment.state_shapes)
-    root_key = _describe(experiment, experiment.root_key)
     return _timed(
-        experiment,
-        lambda: dispatch.compile_steps(experiment, state, root_key, pipeline, size),
-        size,
+        experiment, lambda: dispatch.compile_steps(experiment, pipeline, size), size
     )
 
 
 def compile_evaluation(experiment: Experiment) -> Program:
     """The evaluation of one batch."""
-    state = _describe(experiment, experiment.state_shapes)
-    return _timed(
-        experiment,
-        lambda: training.compile_evaluation(experiment, state.variables).eval_step,
-    )
+    return _timed(experiment, lambda: training.compile_evaluation(experiment).eval_step)
 
 
 def compile_initialisation(experiment: Experiment) -> Program:

@@ -97,10 +97,9 @@ def test_a_compiled_step_that_does_not_fit_is_refused_with_a_way_out(
 ):
     config = tiny_config(batch_size=512)
     experiment = make_experiment(config, data.load(config.data))
-    state = experiment.init_state()
     monkeypatch.setattr(meshes, "free_bytes", lambda mesh: 500_000)
     with pytest.raises(UserError) as refusal:
-        dispatch.compile_training(experiment, state)
+        dispatch.compile_training(experiment)
     for words in ("512 images needs about", "GB are free", "config.batch_size="):
         assert words in str(refusal.value)
     smaller = int(str(refusal.value).split("config.batch_size=")[1].split()[0])

@@ -58,7 +58,7 @@ def test_the_split_that_is_evaluated(select_on, validation, name, tiny_config):
 def test_a_compiled_evaluation_gives_the_same_bits(changes, tiny_config, splits):
     experiment = make_experiment(tiny_config(num_devices=2, **changes), splits)
     variables = experiment.init_state().variables
-    compiled = compile_evaluation(experiment, variables)
+    compiled = compile_evaluation(experiment)
     for name in ("val", "test"):
         np.testing.assert_array_equal(
             compiled.score(variables, name), experiment.score(variables, name)

@@ -201,7 +201,6 @@ def test_frozen_parts_cost_no_backward_pass(tiny_config, splits):
                 ),
                 trained=trainable.trainable_names(state.params, part),
                 num_microbatches=1,
-                unroll=False,
             )
 
         lowered = jax.jit(gradients).lower(state, images, targets, built.root_key)

@@ -11,7 +11,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Key
 from ml_collections import ConfigDict
 
 from vit_jax.errors import UserError
@@ -22,7 +21,6 @@ from vit_jax.training import steps
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.input_pipeline import NUM_WAITING, InputPipeline
 from vit_jax.training.plan import Plan
-from vit_jax.training.train_state import TrainState
 
 # Limit in bytes for the images that the host copies to the devices for one dispatch.
 _MAX_COPIED_BYTES = 2**28
@@ -45,7 +43,7 @@ class TrainProgram:
     compile_seconds: float
 
 
-def compile_training(experiment: Experiment, state: TrainState) -> TrainProgram:
+def compile_training(experiment: Experiment) -> TrainProgram:
     """Compiles the train program of a stage; raises as `compile_steps` does."""
     config, plan, mesh = experiment.config, experiment.plan, experiment.mesh
     pipeline = InputPipeline(experiment.splits["train"], config, mesh)
@@ -54,7 +52,7 @@ def compile_training(experiment: Experiment, state: TrainState) -> TrainProgram:
     copy = jax.jit(lambda key: key, out_shardings=meshes.replicated(mesh))
     root_key = copy(experiment.root_key)
     start = time.monotonic()
-    compiled = compile_steps(experiment, state, root_key, pipeline, size)
+    compiled = compile_steps(experiment, pipeline, size)
     seconds = time.monotonic() - start
 
     def run(state, batches, lr_scale):
@@ -119,29 +117,28 @@ def most_steps(config: ConfigDict, plan: Plan, pipeline: InputPipeline) -> int:
 
 
 def compile_steps(
-    experiment: Experiment,
-    state: TrainState,
-    root_key: Key[Array, ""],
-    pipeline: InputPipeline,
-    size: int,
+    experiment: Experiment, pipeline: InputPipeline, size: int
 ) -> Callable:
     """`steps.train_steps`, compiled for `size` steps.
 
     The function takes (state, pipeline.split, batches, root_key, lr_scale,
-    experiment.teacher). The memory of the old state is reused for the new one.
+    experiment.teacher), of which key and scale have a whole copy on each device. The
+    memory of the old state is reused for the new one.
 
     Raises:
       UserError: the step does not fit into the device's memory.
     """
-    whole = meshes.replicated(experiment.mesh)
-    shardings = jax.tree.map(lambda x: x.sharding, state)
+    whole, state = meshes.replicated(experiment.mesh), experiment.state_shapes
     jitted = backend.jit(
         functools.partial(steps.train_steps, train_step=experiment.train_step),
-        out_shardings=(shardings, whole),
+        out_shardings=(jax.tree.map(lambda x: x.sharding, state), whole),
         donate_argnums=0,
     )
-    lr_scale = jax.ShapeDtypeStruct((), jnp.float32, sharding=whole)
-    inputs = (pipeline.split, pipeline.shapes(size), root_key, lr_scale)
+    key, lr_scale = (
+        jax.ShapeDtypeStruct((), dtype, sharding=whole)
+        for dtype in (experiment.root_key.dtype, jnp.float32)
+    )
+    inputs = (pipeline.split, pipeline.shapes(size), key, lr_scale)
     with host_memory.compiling():
         compiled = jitted.lower(state, *inputs, experiment.teacher).compile()
     _require_memory(compiled, experiment, pipeline.num_bytes(size))

@@ -184,7 +184,6 @@ def make_experiment(
         trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
-        unroll=backend.unrolls_loops(),
     )
     # JAX keeps what it traced by this context, so `init_state` need not trace again.
     with backend.drawing_by_kernel():
@@ -274,11 +273,11 @@ def _require_memory(experiment: Experiment) -> None:
     )
 
 
-def compile_evaluation(experiment: Experiment, variables: Any) -> Experiment:
+def compile_evaluation(experiment: Experiment) -> Experiment:
     """The experiment with its `eval_step` compiled.
 
     All batches have one size, and the variables of all stages and checkpoints have the
-    shapes and the sharding of these, so one program serves them all.
+    same shapes and shardings, so one program serves them all.
     """
     image_shape = experiment.splits["test"].images.shape[1:]
     images = jax.ShapeDtypeStruct(
@@ -286,6 +285,7 @@ def compile_evaluation(experiment: Experiment, variables: Any) -> Experiment:
         np.uint8,
         sharding=meshes.split_batch(experiment.mesh),
     )
+    variables = experiment.state_shapes.variables
     compiled = experiment.eval_step.lower(variables, images).compile()
     return dataclasses.replace(experiment, eval_step=compiled)
 

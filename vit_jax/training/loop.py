@@ -43,7 +43,7 @@ class Loop:
     ):
         """Compiles the train steps."""
         with waiting("compiling the train step"):
-            program = dispatch.compile_training(experiment, state)
+            program = dispatch.compile_training(experiment)
         at_once = f" ({program.size} steps at once)" if program.size > 1 else ""
         say(
             f"compiled in {program.compile_seconds:.1f} s; waiting for the first step"

@@ -28,7 +28,6 @@ def train_step(
     trained: frozenset[str] | None = None,
     num_microbatches: int = 1,
     ema_decay: float = 0.0,
-    unroll: bool = False,
 ) -> tuple[TrainState, Metrics]:
     """One optimizer step.
 
@@ -40,7 +39,7 @@ def train_step(
       objective, teacher: what is minimised, and its variables, see `objectives`.
       trained: names of the parameters that are trained, see `trainable`; None: all.
         The others, and the statistics of their BatchNorms, stay the same bits.
-      num_microbatches, unroll: see `mean_gradients`.
+      num_microbatches: see `mean_gradients`.
       ema_decay: of the moving average per step; at step t it is at most
         (1 + t) / (10 + t), so that the average soon forgets the initial parameters.
 
@@ -69,7 +68,6 @@ def train_step(
         objective=objective,
         trained=trained,
         num_microbatches=num_microbatches,
-        unroll=unroll,
     )
     params, frozen = trainable.split(state.params, trained)
     with jax.named_scope("optimizer"):
@@ -152,7 +150,6 @@ def mean_gradients(
     objective: Objective,
     trained: frozenset[str] | None,
     num_microbatches: int,
-    unroll: bool,
 ) -> tuple[Any, Any, Metrics]:
     """Gradients, BatchNorm's next statistics, and the objective's metrics of a batch.
 
@@ -164,7 +161,6 @@ def mean_gradients(
       num_microbatches: the batch is computed in this many parts, one after another,
         whose gradients are averaged. BatchNorm normalises each part by itself, and each
         has a dropout key of its own.
-      unroll: writes the loop over the microbatches out, see `backend.unrolls_loops`.
     """
     params, frozen = trainable.split(state.params, trained)
     norms = trainable.frozen_norms(state.batch_stats, frozen)
@@ -193,7 +189,7 @@ def mean_gradients(
     shapes = jax.eval_shape(loss, params, state.batch_stats, *first, root_key)[1][0]
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
     carry = (state.batch_stats, jax.tree.map(jnp.zeros_like, params), zeros)
-    if unroll or num_microbatches == 1:
+    if backend.unrolls_loops() or num_microbatches == 1:
         for i in range(num_microbatches):
             images, targets = jax.tree.map(lambda x, i=i: x[i], microbatches)
             if i:

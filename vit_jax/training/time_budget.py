@@ -98,7 +98,7 @@ def _seconds_per_step(experiment: Experiment, of_cpu: bool, at_least: float) -> 
     """
     now = time.process_time if of_cpu else time.monotonic
     state = experiment.init_state()
-    program = dispatch.compile_training(experiment, state)
+    program = dispatch.compile_training(experiment)
     size = program.size
     lr_scale = meshes.put(np.float32(1), meshes.replicated(experiment.mesh))
     dispatches = ((i * size, size) for i in itertools.count())

@@ -140,7 +140,7 @@ def _train_and_evaluate(
             else:
                 # Here, where a signal ends the process at once, and not in the loop.
                 with waiting("compiling the evaluation"):
-                    experiment = compile_evaluation(experiment, state.variables)
+                    experiment = compile_evaluation(experiment)
             while not experiment.config.linear_probe:
                 if not is_finished(experiment, history, int(state.step)):
                     loop = Loop(experiment, folder, checkpoints, state, history)
