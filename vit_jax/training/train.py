@@ -143,8 +143,9 @@ def _train_and_evaluate(
                     experiment = compile_evaluation(experiment)
             while not experiment.config.linear_probe:
                 if not is_finished(experiment, history, int(state.step)):
-                    loop = Loop(experiment, folder, checkpoints, state, history)
-                    state = loop.run(profiler)
+                    # Nothing keeps the loop, whose images would stay on the devices.
+                    run = (experiment, folder, checkpoints, state, history)
+                    state = Loop(*run).run(profiler)
                 if experiment.is_last:
                     break
                 experiment = next_stage(experiment, first_step=int(state.step))
