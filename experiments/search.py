@@ -125,8 +125,8 @@ def main(arguments: Sequence[str]) -> int:
     arms = search.arm_jobs(_choose_arms(study, options.arms, options.epochs))
     _check(search, list(arms))
     if options.dry_run:
-        for job in plan_final(search) if options.final else arms:
-            print(job if isinstance(job, str) else shlex.join(jobs.command(job)))
+        for item in plan_final(search) if options.final else arms:
+            print(item if isinstance(item, str) else shlex.join(jobs.command(item)))
         return 0
     status = 0
     if options.final:

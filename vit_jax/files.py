@@ -75,7 +75,13 @@ def refuse_links(folder: pathlib.Path, names: Iterable[str]) -> None:
     """
     root = os.path.realpath(folder)
     for top in (folder / name for name in names):
-        for path in (top, *top.rglob("*")):
+        # In Python 3.11 Path.rglob fails where a folder is removed meanwhile.
+        found = (
+            pathlib.Path(parent, name)
+            for parent, folders, files in os.walk(top)
+            for name in (*folders, *files)
+        )
+        for path in (top, *found):
             target = os.path.realpath(path)
             if path.is_symlink() and os.path.commonpath([root, target]) != root:
                 raise UserError(

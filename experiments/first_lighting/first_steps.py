@@ -73,8 +73,8 @@ def measure(config: ConfigDict, num_rounds: int) -> dict[str, Any]:
       they fall and are finite; same_bits: whether both first rounds ended with the same
       state; compilations during the timed rounds; the platforms of the state; products
       by dtype; seconds of a step, and the times before the first one: init_seconds are
-      of the experiment, the initial state and all programs, compile_seconds of the
-      train step's.
+      of the experiment, the initial state and all programs, and compile_seconds are
+      those of compiling the train step.
     """
     start = time.perf_counter()
     train = data.load(config.data)["train"]

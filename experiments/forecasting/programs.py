@@ -21,8 +21,8 @@ from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.training import dispatch
-from vit_jax.training import experiment as training
 from vit_jax.training.experiment import Experiment, make_experiment
+from vit_jax.training.experiment import compile_evaluation as compile_eval_step
 from vit_jax.training.input_pipeline import InputPipeline
 
 # Of the official splits of CIFAR-10 and CIFAR-100.
@@ -107,7 +107,7 @@ def compile_training(experiment: Experiment) -> Program:
 
 def compile_evaluation(experiment: Experiment) -> Program:
     """The evaluation of one batch."""
-    return _timed(experiment, lambda: training.compile_evaluation(experiment).eval_step)
+    return _timed(experiment, lambda: compile_eval_step(experiment).eval_step)
 
 
 def compile_initialisation(experiment: Experiment) -> Program:

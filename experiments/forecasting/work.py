@@ -22,8 +22,8 @@ _COSTS = {
     "cosine": 16,
     "remainder": 16,
 }
-# Nothing is computed; or it counts elsewhere: products, what is inside a fusion, and of
-# a rotation its "or", not its shifts.
+# These compute nothing, or are counted elsewhere: products by their FLOPs, a fusion by
+# what is inside, and a rotation by its "or" and not by its shifts.
 _NO_WORK = {
     "parameter", "constant", "get-tuple-element", "tuple", "bitcast", "bitcast-convert",
     "broadcast", "reshape", "transpose", "slice", "concatenate", "iota", "copy", "pad",
@@ -103,7 +103,7 @@ def _product_flops(one: Instruction, inputs: list[Shape]) -> int:
 
 
 def _matrix_flops(one: Instruction, summed: list[int], inputs: list[Shape]) -> int:
-    """Of a product that sums over the axes `summed` of its first factor."""
+    """FLOPs of a product that sums over the axes `summed` of its first factor."""
     return 2 * one.shapes[0].size * math.prod(inputs[0].dims[axis] for axis in summed)
 
 

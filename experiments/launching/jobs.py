@@ -41,7 +41,8 @@ _GRACE_SECONDS = 60
 # Starting and compiling take this long: a shorter run would save nothing.
 _MIN_RUN_SECONDS = 60
 _POLL_SECONDS = 0.2
-# 128 + signal; or minus the signal, where `child` had no handler yet or was killed.
+# Exit statuses of a run that was stopped: 128 + signal, or minus the signal where
+# `child` had no handler yet or was killed. The next call goes on with such a run.
 _STOPPED = (130, 143, -signal.SIGTERM, -signal.SIGKILL)
 
 

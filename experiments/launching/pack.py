@@ -79,11 +79,11 @@ def _add_environment(
     content = read_json(path)
     for start in (content, *content.get("earlier_starts", [])):
         start.pop("host", None)
-        # "--workdir=/a/b/name" becomes "--workdir=name".
-        start["command"] = [
-            re.sub(r"(^|=)/(?:[^/]+/)*", r"\1", word)
-            for word in start.get("command", ())
-        ]
+        if "command" in start:
+            # "--workdir=/a/b/name" becomes "--workdir=name".
+            start["command"] = [
+                re.sub(r"(^|=)/(?:[^/]+/)*", r"\1", word) for word in start["command"]
+            ]
     data = (json.dumps(hashed(content), indent=2) + "\n").encode()
     info = tar.gettarinfo(path, inside)
     info.size = len(data)

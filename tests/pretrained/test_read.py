@@ -131,3 +131,20 @@ def test_what_unpacks_to_more_or_in_another_way_is_refused(
             return
         with pytest.raises(UserError, match=f"{words}.*nothing was read"):
             check_zip(path, archive, largest_ratio=ratio)
+
+
+def test_an_encrypted_member_is_refused(tmp_path):
+    path = npz(tmp_path / "x.npz", {"x.npy": b"1"})
+    content = bytearray(path.read_bytes())
+    content[content.index(b"PK\x01\x02") + 8] |= 1  # the flag in the directory
+    path.write_bytes(content)
+    assert "is encrypted; nothing was read" in refusal(path)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_members_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for content in (b"1", b"2"):
+            archive.writestr("x.npy", content)
+    assert "two members of the same name; nothing was read" in refusal(path)

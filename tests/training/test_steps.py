@@ -105,6 +105,7 @@ def test_microbatches_in_a_loop_are_microbatches_written_out(
     found = []
     for unrolls in (False, True):
         monkeypatch.setattr(backend, "unrolls_loops", lambda unrolls=unrolls: unrolls)
+        # A new function, since JAX keeps what it traced of an old one.
         step = jax.jit(functools.partial(built.train_step))
         found.append(step(state, batch, built.root_key, jnp.float32(1)))
     looped, unrolled = found

@@ -155,10 +155,11 @@ def group_runs(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 
 def mean_and_std(group: Sequence[Entry], key: str) -> tuple[float, float]:
-    """Of one of the `numbers` of the runs; NaN where a run does not have it.
+    """Mean and standard deviation of one of the runs' `numbers`.
 
-    The mean of an accuracy that no run of the group ever reached is infinite; of one
-    that some reached it is NaN. The standard deviation of one run is NaN.
+    Both are NaN where a run does not have the number. The mean of the time to an
+    accuracy that no run of the group ever reached is infinite; of one that some reached
+    it is NaN. The standard deviation of one run is NaN.
     """
     values = np.array([entry.numbers[key] for entry in group], float)
     if np.isinf(values).any():

@@ -50,7 +50,9 @@ def explain_vit(
     head_fusion: str = "mean",
     discard_ratio: float = 0.0,
 ) -> tuple[Maps, dict[str, Figure]]:
-    """Attention of one block, rollout and relevance; the figures that only a ViT has.
+    """Heat maps by name, and the figures that only a ViT has, by file name.
+
+    The maps are the attention of one block, rollout and relevance.
 
     Args:
       classes: that relevance explains.

@@ -4,7 +4,7 @@ import base64
 import json
 import pathlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import jinja2
@@ -25,8 +25,9 @@ Rows = Iterable[Iterable[Any]]
 CAPTIONS = {
     "training_curves": (
         "Loss and accuracy while the model learned. Train is measured on augmented "
-        "images, so that it may lie below val. The dotted line marks the checkpoint "
-        "that the run selected, and thin ones the beginning of each later stage."
+        "images, so that it may lie below the other curve. The dotted line marks the "
+        "checkpoint that the run selected, and thin ones the beginning of each later "
+        "stage."
     ),
     "confusion_matrix": (
         "Each row is a true class and adds up to 100%. The diagonal is right; a "
@@ -138,7 +139,7 @@ def caption(name: str) -> str:
     return CAPTIONS.get(name, "")
 
 
-def in_order(names: Iterable[str]) -> list[str]:
+def in_order(names: Collection[str]) -> list[str]:
     """Names of figures in the order of the page; others come last."""
     return sorted(names, key=[*CAPTIONS, *names].index)
 

@@ -6,7 +6,8 @@ images, so the training images are the same. Arithmetic is in integers wherever 
 gives Pillow's result; elsewhere (`blend`, `autocontrast`) it is written so that neither
 a fused multiply-add nor the rounding of a device can change the result.
 
-The library dm_pix follows tf.image instead of Pillow and has only some of them.
+The library dm_pix follows tf.image instead of Pillow, and lacks some of these
+operations.
 """
 
 import functools

@@ -117,7 +117,7 @@ def _in_proportion(counts: Counts, total: int) -> Counts:
 def with_test(splits: dict[str, Dataset]) -> dict[str, Dataset]:
     """`splits` with a "test": their own, or else "val", or else a fifth of "train".
 
-    It is a fifth of each class. The seed of the draw is fixed, so no setting moves an
+    A fifth is a fifth of each class. Its draw has a fixed seed, so no setting moves an
     image to the other split.
 
     Raises:

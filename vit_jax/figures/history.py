@@ -68,7 +68,8 @@ def training_curves(
     Args:
       history: "epoch" (passes over the data, fractions allowed) and some of the keys in
         `PANELS`, each as long as "epoch". A value that was not measured at an epoch is
-        NaN; lines join the measured ones. Panels without any value are left out.
+        NaN; lines join the measured ones. Panels without any value are left out; at
+        least one value must have been measured.
       selected_epoch: of the checkpoint whose scores are the run's, marked by a line.
       stage_epochs: where each later stage of the training begins; thin lines mark it.
       loss_unit: of the training's objective.

@@ -68,11 +68,11 @@ def state_shapes(mesh: Mesh, state: Any, *, split: bool) -> Any:
 
     Args:
       state: pytree of arrays or ShapeDtypeStructs.
-      split: as in ZeRO (Rajbhandari et al., 2020) and FSDP, each device keeps and
-        updates its own part of each large array only, and XLA gathers a parameter where
-        it is used. The largest axis that the number of devices divides is split; an
-        array without such an axis, or with fewer than 1,024 elements, is copied to each
-        device, as all are without `split`.
+      split: whether each device keeps and updates its own part of each large array
+        only, as in ZeRO (Rajbhandari et al., 2020) and FSDP; XLA then gathers a
+        parameter where it is used. The largest axis that the number of devices divides
+        is split. An array without such an axis, or with fewer than 1,024 elements, is
+        copied to each device; without `split` every array is.
     """
 
     def sharding(leaf):

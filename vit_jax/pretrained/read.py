@@ -119,10 +119,15 @@ def _read_file(path: pathlib.Path) -> Weights:
 def check_zip(
     path: pathlib.Path, archive: zipfile.ZipFile, *, largest_ratio: int
 ) -> None:
-    """Refuses a zip whose members could unpack to `largest_ratio` times its size.
+    """Refuses a zip whose members could unpack to more than expected.
 
-    With a ratio of 1 nothing may be compressed, which also excludes members that
-    overlap; otherwise by deflation alone. Raises UserError.
+    Together they may have `largest_ratio` times the size of the file. With a ratio of 1
+    no member may be compressed, which also excludes members that overlap; with a higher
+    one they may be compressed by deflation only.
+
+    Raises:
+      UserError: says which of these the zip breaks, or that a member is encrypted or
+        two have the same name.
     """
     members, size = archive.infolist(), path.stat().st_size
     allowed = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED][: 1 + (largest_ratio > 1)]
@@ -131,6 +136,10 @@ def check_zip(
         message = f"declares {declared:,} bytes of content in a file of {size:,} bytes"
     elif any(member.compress_type not in allowed for member in members):
         message = "holds members that are compressed, which no such file should be"
+    elif any(member.flag_bits & 1 for member in members):
+        message = "is encrypted"
+    elif len({member.filename for member in members}) < len(members):
+        message = "holds two members of the same name"
     else:
         return
     raise UserError(

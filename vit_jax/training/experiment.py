@@ -87,8 +87,8 @@ class Experiment:
 
     @property
     def evaluated_split(self) -> str | None:
-        """Name of the split that is "val": itself, or "test" where that chooses the
-        checkpoint; None where nothing is evaluated during training."""
+        """Name of the split that evaluations during training score: "test" where it
+        chooses the checkpoint, else "val"; None where nothing is evaluated."""
         if "val" not in self.splits:
             return None
         return "test" if self.splits["val"] is self.splits["test"] else "val"

@@ -63,9 +63,15 @@ class InputPipeline:
         says which ones count.
         """
         steps = [first_step + min(i, num_steps - 1) for i in range(size)]
-        sizes, seed = (len(self._train), self._config.batch_size), self._config.seed
-        indices = [batches.train_indices(*sizes, seed, step) for step in steps]
-        epochs = [batches.train_epochs(*sizes, step) for step in steps]
+        num_examples, config = len(self._train), self._config
+        indices = [
+            batches.train_indices(num_examples, config.batch_size, config.seed, step)
+            for step in steps
+        ]
+        epochs = [
+            batches.train_epochs(num_examples, config.batch_size, step)
+            for step in steps
+        ]
         found = {
             "indices": np.stack(indices),
             "epochs": np.stack(epochs),

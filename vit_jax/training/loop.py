@@ -73,7 +73,7 @@ class Loop:
         )
 
     def run(self, profiler: Profiler | None) -> TrainState:
-        """Trains to the stage's last step; the state is then evaluated and saved.
+        """Trains to the stage's last step; the state returned is evaluated and saved.
 
         Raises:
           Interrupted: the process received a signal; the state is saved.

@@ -65,10 +65,10 @@ def _directions(
         dimensions, is_leaf=lambda x: isinstance(x, MuonDimensionNumbers)
     )
     stacks = [_stack(leaf, one) for leaf, one in zip(leaves, axes, strict=True)]
-    groups: dict[str, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for index, stack in enumerate(stacks):
-        name = stack.shape[1:] if backend.groups_leaves() else index
-        groups.setdefault(str(name), []).append(index)
+        key = stack.shape[1:] if backend.groups_leaves() else index
+        groups.setdefault(key, []).append(index)
     for group in groups.values():
         joined = jnp.concatenate([stacks[i] for i in group])
         joined = joined.astype(backend.auto_dtype())

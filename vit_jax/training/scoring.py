@@ -48,7 +48,7 @@ def make_eval_step(
 
 def brief_scores(
     logits: Float[np.ndarray, "n classes"], labels: Int[np.ndarray, " n"]
-) -> dict[str, float | None]:
+) -> dict[str, float]:
     """{"accuracy", "loss"}, which are compared during training."""
     return {
         "accuracy": classification.accuracy(logits, labels),

@@ -143,7 +143,7 @@ def _train_and_evaluate(
                     experiment = compile_evaluation(experiment)
             while not experiment.config.linear_probe:
                 if not is_finished(experiment, history, int(state.step)):
-                    # Nothing keeps the loop, whose images would stay on the devices.
+                    # The loop is not kept: its images would stay on the devices.
                     run = (experiment, folder, checkpoints, state, history)
                     state = Loop(*run).run(profiler)
                 if experiment.is_last:
