@@ -72,20 +72,24 @@ def test_a_gpus_norms_and_projections_compute_the_same(
     )
     block = EncoderBlock(settings)
     x = 3 + jax.random.normal(jax.random.key(0), (4, num_tokens, 12))
-    expected = block.init(jax.random.key(1), x, train=False)["params"]
-    params = jax.tree.map(
-        lambda x: x + 0.1 * jax.random.normal(jax.random.key(2), x.shape), expected
-    )
 
     def loss(params, x):
         return jnp.sum(jnp.sin(block.apply({"params": params}, x, train=False)))
 
-    values = jax.value_and_grad(loss, argnums=(0, 1))
+    def init():
+        # New functions, since JAX keeps what it traced of old ones.
+        draw = jax.jit(lambda key: block.init(key, x, train=False)["params"])
+        return draw(jax.random.key(1)), jax.jit(jax.value_and_grad(loss, (0, 1)))
+
+    expected, values = init()
+    params = jax.tree.map(
+        lambda x: x + 0.1 * jax.random.normal(jax.random.key(2), x.shape), expected
+    )
     plain = values(params, x)
     with backend.computing_for("gpu"):
         assert backend.folds_norms()
+        found, values = init()
         folded = values(params, x)
-        found = block.init(jax.random.key(1), x, train=False)["params"]
     # The same parameters, drawn alike, in the same places.
     jax.tree.map(np.testing.assert_array_equal, found, expected)
     jax.tree.map(

@@ -60,10 +60,10 @@ def test_each_rule_has_the_weights_of_its_definition(rule, first):
 
 
 @pytest.mark.parametrize(
-    "rule", [slow(rule) if rule == "cubic" else rule for rule in RULES]
+    "rule", [slow(rule) if rule in ("cubic", "dino") else rule for rule in RULES]
 )
 def test_every_rule_keeps_a_constant_and_the_size(rule):
-    for new in (1, 8, 20):
+    for new in (1, 20):
         resized = resize_grid(np.ones((14, 14, 2), np.float32), (new, new + 1), rule)
         assert resized.shape == (new, new + 1, 2) and resized.dtype == np.float32
         np.testing.assert_allclose(resized, 1, atol=1e-5)
