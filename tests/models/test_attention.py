@@ -69,6 +69,7 @@ def test_implementations_of_attention_agree(implementation, dtype):
     np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_implementation_has_the_same_masks():
     """Of the dropout after the output projection; a GPU trains with another one."""
     tokens = jax.random.normal(jax.random.key(0), (4, 6, 16))

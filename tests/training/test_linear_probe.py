@@ -26,6 +26,7 @@ def test_the_head_is_the_logistic_regression_of_the_features():
     assert how == {"strength": 0.1, "iterations": iterations, "converged": True}
 
 
+@pytest.mark.slow
 def test_a_probe_that_reaches_its_limit_says_so():
     # Features that nearly depend on each other, and a weak penalty.
     rng = np.random.default_rng(0)

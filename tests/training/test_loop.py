@@ -41,6 +41,7 @@ def test_a_run_ends_by_its_length_or_by_early_stopping(
     assert is_finished(changed, history, step) == finished
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_early_says_so(tiny_config, tmp_path, capfd):
     train_and_evaluate(tiny_config(early_stopping__target=0.01), tmp_path)
     assert "stopped early at step 3 of 6" in "".join(capfd.readouterr())
