@@ -8,7 +8,11 @@ alternate between epochs, label smoothing and averaged parameters. Its target is
 :fast targets 94% in as few seconds as possible: 16 epochs of large batches at four
 times the learning rate, which decays linearly to zero.
 
-Result: neither is measured on a GPU yet; experiments/results/ holds what was measured.
+Result on one NVIDIA H200 with bfloat16, seeds 0 to 4, ± the standard deviation: :fast
+with --config.num_steps=5900 --config.eval_every=10%, 67 epochs in 37.6 s, has 94.47 ±
+0.09% of the test images and 94.62 ± 0.19% of those held out
+(experiments/results/resnet_cifar_fast_5900_steps and _seed1 to _seed4). That is the
+time of vit_cifar_fast.py. Neither variant is measured at its own length.
 """
 
 from ml_collections import ConfigDict

@@ -1,4 +1,4 @@
-"""A ViT whose target is 94% on CIFAR-10's test split in as few seconds as possible.
+"""A ViT that is right on 94% of CIFAR-10's test split after 40 seconds on one GPU.
 
     python -m vit_jax.main --config=configs/vit_cifar_fast.py --workdir=runs/vit_fast
 
@@ -8,8 +8,16 @@ which two blocks classify. The recipe has Muon for the blocks' matrices and Adam
 the rest, flips that alternate between epochs, TrivialAugment, and MixUp on every batch.
 `train_seconds` counts neither evaluation nor compilation.
 
-Result: this recipe is not measured yet. A forecast for an H200 expects 34 s of
-training, 21 s at best and 56 s at worst (docs/forecast.md).
+Result on one NVIDIA H200 with bfloat16 and JAX 0.11.2, seeds 0 to 4
+(experiments/results/vit_cifar_fast and _seed1 to _seed4), ± the standard deviation:
+
+  test          held out      training      the whole command, compiled before
+  94.07 ± 0.24% 94.61 ± 0.18% 39.4 to 39.6 s  51 to 53 s
+
+94% of the images held out are right after 28 to 32 s. At the end 85.8 to 87.3% of the
+mixed and augmented training images are right: nothing is overfitted, so that a longer
+training may reach more. A ResNet-18 that trains for 37.6 s has 94.47 ± 0.09% and 94.62
+± 0.19% (resnet_cifar.py).
 
 The recipe in experiments/results/vit_cifar_fast_64_tokens has 64 tokens of width 384
 from three convolutions without norms, 7 blocks, batches of 1,024, RandAugment, and
@@ -31,10 +39,10 @@ from vit_jax.config import default_config
 
 def get_config() -> ConfigDict:
     config = default_config()
-    config.num_epochs = 128
+    config.num_epochs = 142.22
     config.batch_size = 512
     config.eval_batch_size = 1000
-    # A multiple of 50, as all 11,250 steps are, so that a program of 50 steps computes
+    # A multiple of 50, as all 12,500 steps are, so that a program of 50 steps computes
     # none of them in vain.
     config.eval_every = "1250 steps"
     config.data.source = "tfds"
