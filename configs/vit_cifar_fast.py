@@ -11,8 +11,8 @@ the rest, flips that alternate between epochs, TrivialAugment, and MixUp on ever
 Result on one NVIDIA H200 with bfloat16 and JAX 0.11.2, seeds 0 to 4
 (experiments/results/vit_cifar_fast and _seed1 to _seed4), ± the standard deviation:
 
-  test          held out      training      the whole command, compiled before
-  94.07 ± 0.24% 94.61 ± 0.18% 39.4 to 39.6 s  51 to 53 s
+  test           held out       training        the command, compiled before
+  94.07 ± 0.24%  94.61 ± 0.18%  39.4 to 39.6 s  51 to 53 s
 
 94% of the images held out are right after 28 to 32 s. At the end 85.8 to 87.3% of the
 mixed and augmented training images are right: nothing is overfitted, so that a longer
