@@ -65,6 +65,16 @@ def test_the_rest_of_an_interval_has_no_line_of_its_own(capsys):
     assert shown == ["step 20/100", "step 39/100", "step 60/100", "step 78/100"]
 
 
+def test_a_slow_start_does_not_count_in_the_time_left(capsys, monkeypatch):
+    now = iter((0.0, 60.0, 61.0))  # the start, and two lines
+    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    progress = Progress(total_steps=30)
+    progress.metrics({"step": 10, **VALUES})
+    progress.metrics({"step": 20, **VALUES})
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("02:00 left") and second.endswith("00:01 left")
+
+
 def test_waiting_is_said_once_and_counted_on_a_screen(capsys, monkeypatch):
     with waiting("compiling"):
         pass

@@ -64,9 +64,10 @@ class Progress:
 
     def __init__(self, total_steps: int, first_step: int = 0, log_every: int = 1):
         """`log_every` is the number of steps between two lines of metrics."""
-        self._first, self._total = first_step, total_steps
-        self._log_every, self._shown = log_every, first_step
-        self._start = time.monotonic()
+        self._total, self._log_every, self._shown = total_steps, log_every, first_step
+        # The step and the time from which the speed is counted.
+        self._since = first_step, time.monotonic()
+        self._has_lines = False
         self._open = processes.is_primary()
         self._bar = tqdm.tqdm(
             total=total_steps,
@@ -96,9 +97,12 @@ class Progress:
         # An evaluation cuts an interval in two; a short part gets no line.
         if 2 * (step - self._shown) < self._log_every:
             return
-        self._shown = step
-        seconds_per_step = (time.monotonic() - self._start) / (step - self._first)
+        self._shown, now = step, time.monotonic()
+        seconds_per_step = (now - self._since[1]) / (step - self._since[0])
         left = tqdm.tqdm.format_interval(seconds_per_step * (self._total - step))
+        if not self._has_lines:
+            # Up to the first line the device also allocates memory.
+            self._since, self._has_lines = (step, now), True
         self.line(f"step {step}/{self._total}: {text}, {left} left")
 
     def line(self, text: str) -> None:
