@@ -11,8 +11,8 @@ times the learning rate, which decays linearly to zero.
 Result on one NVIDIA H200 with bfloat16, seeds 0 to 4, ± the standard deviation: :fast
 with --config.num_steps=5900 --config.eval_every=10%, 67 epochs in 37.6 s, has 94.47 ±
 0.09% of the test images and 94.62 ± 0.19% of those held out
-(experiments/results/resnet_cifar_fast_5900_steps and _seed1 to _seed4). That is the
-time of vit_cifar_fast.py. Neither variant is measured at its own length.
+(experiments/results/resnet_cifar_fast_5900_steps and _seed1 to _seed4). That is about
+the time of vit_cifar_fast.py. Neither variant is measured at its own length.
 """
 
 from ml_collections import ConfigDict

@@ -20,9 +20,9 @@ import pytest
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
-# Much of the time is compilation. Without LLVM's optimization, and with XLA's older way
-# to emit fused operations, it takes less than half as long. JAX 0.11 no longer has the
-# older way, and XLA ends a process that names a flag it does not have. Flags of the
+# Much of the time is compilation, which takes about half as long without LLVM's
+# optimization and with XLA's older way to emit fused operations. JAX 0.11 no longer has
+# the older way, and XLA ends a process that names a flag it does not have. Flags of the
 # caller's XLA_FLAGS take the place of these, since XLA goes by the last one.
 _FLAGS = "--xla_backend_optimization_level=0"
 if jax.__version_info__ < (0, 11):

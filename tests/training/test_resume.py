@@ -312,8 +312,8 @@ def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
     """Also behind a dispatch that is shorter than the program.
 
     A program of one step has no loop, so XLA may round it otherwise than several steps.
-    The programs are compiled as users compile them: as the other tests do, XLA rounds
-    programs of one step differently that get their batch in two ways.
+    The programs are compiled as users compile them. Compiled as in the other tests, two
+    programs of one step that get their batch in different ways round differently.
     """
     config = tiny_config(num_steps=6, eval_every="3 steps", **VIT_NOISE)
     configs, states = {}, {}

@@ -101,7 +101,7 @@ class Progress:
         seconds_per_step = (now - self._since[1]) / (step - self._since[0])
         left = tqdm.tqdm.format_interval(seconds_per_step * (self._total - step))
         if not self._has_lines:
-            # Up to the first line the device also allocates memory.
+            # Until then the device also allocated memory, so that the speed was lower.
             self._since, self._has_lines = (step, now), True
         self.line(f"step {step}/{self._total}: {text}, {left} left")
 
