@@ -7,6 +7,7 @@ import subprocess
 import sys
 import termios
 import time
+import types
 
 from vit_jax.training.progress import Progress, waiting
 
@@ -67,7 +68,9 @@ def test_the_rest_of_an_interval_has_no_line_of_its_own(capsys):
 
 def test_a_slow_start_does_not_count_in_the_time_left(capsys, monkeypatch):
     now = iter((0.0, 60.0, 61.0))  # the start, and two lines
-    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    # Threads of other tests go on reading the real clock.
+    clock = types.SimpleNamespace(monotonic=lambda: next(now))
+    monkeypatch.setattr("vit_jax.training.progress.time", clock)
     progress = Progress(total_steps=30)
     progress.metrics({"step": 10, **VALUES})
     progress.metrics({"step": 20, **VALUES})
