@@ -22,7 +22,7 @@ def losses_of_10_steps(name, dtype, attention, folder):
     )
     config.num_steps, config.batch_size, config.num_devices = 10, 16, 1
     config.schedule.warmup, config.eval_every = "2 steps", "10 steps"
-    config.model.depth, config.model.dtype = 2, dtype
+    config.model.depth, config.model.dtype = 1, dtype
     config.model.attention_implementation = attention
     splits = data.load(config.data)
     experiment = make_experiment(config, splits)
