@@ -86,7 +86,7 @@ def test_resume_with_a_teacher_is_exact_and_refuses_another_one(
     )
     whole = train_and_evaluate(config, tmp_path / "whole")
     assert 0 <= RunFolder(tmp_path / "whole").read_metrics()[0]["teacher_accuracy"] <= 1
-    for _ in range(3):  # of four steps
+    for _ in range(2):  # of four steps
         with interrupted():
             train_and_evaluate(config, tmp_path / "pieces")
 
@@ -312,8 +312,8 @@ def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
     """Also behind a dispatch that is shorter than the program.
 
     A program of one step has no loop, so XLA may round it otherwise than several steps.
-    The programs are compiled as users compile them. Compiled as in the other tests, two
-    programs of one step that get their batch in different ways round differently.
+    XLA fuses the operations as it does for users. By the older way of the other tests,
+    two programs of one step that get their batch in different ways round differently.
     """
     config = tiny_config(num_steps=6, eval_every="3 steps", **VIT_NOISE)
     configs, states = {}, {}
@@ -330,7 +330,7 @@ def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
         "for workdir, config in json.loads(sys.argv[1]).items():\n"
         "    vit_jax.train(config, workdir)",
         json.dumps(configs),
-        env={**os.environ, "XLA_FLAGS": ""},
+        env={**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"},
     )
     assert trained.returncode == 0, trained.stderr
     for workdir in map(pathlib.Path, configs):
