@@ -15,9 +15,10 @@ and AdamW the rest. Images are cropped and flipped, and the two longer variants 
 have TrivialAugment.
 
 Results on the test split (10,000 images, scored once). Rows with ± are the mean and
-standard deviation of seeds 0, 1 and 2; all others are of seed 0. The rows marked * ran
-on one core of an AMD EPYC (seed 2 of 13,500 steps, and seeds 1 and 2 of plain patches,
-on one of an Intel Xeon), the others on an Intel Xeon beside other programs:
+standard deviation of seeds 0, 1 and 2; the others are of seed 0, or of the seed that is
+named. The rows marked * ran on one core of an AMD EPYC (seed 2 of 13,500 steps, and
+seeds 1 and 2 of plain patches, on one of an Intel Xeon), the others on an Intel Xeon
+beside other programs:
 
   variant                                 test           held out epochs CPU minutes
   :quick, 2,500 steps                   * 85.00 ± 0.04%  85.65%  7.1     34 to 35

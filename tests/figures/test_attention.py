@@ -12,7 +12,7 @@ def test_overlays(tmp_path):
     maps = {"last block": RNG.random((2, 4, 4)), "rollout": RNG.random((2, 4, 4))}
     figure = attention.overlays(IMAGES, maps, ["cat", "dog"])
     *panels, bar = figure.axes
-    assert bar.get_ylabel() == "% of the map's highest value"
+    assert bar.get_ylabel() == "% of the map's\nhighest value"
     grid = np.array(panels).reshape(2, 4)
     over = "last block\nover the image"
     titles = [axes.get_title() for axes in grid[1]]
@@ -54,6 +54,16 @@ def test_by_block_and_head():
     assert [axes.get_ylabel() for axes in grid[:, 0]] == [
         f"block {i}" for i in (1, 2, 3)
     ]
+
+
+def test_the_name_of_the_scale_is_not_cut_off_beside_one_row():
+    title = "Attention by block and head\ntrue 0, predicted 0 (72%)"
+    figure = attention.by_block_and_head(
+        IMAGES[0], RNG.random((1, 4, 4, 4)), title=title
+    )
+    figure.draw_without_rendering()
+    name = figure.axes[-1].yaxis.label.get_window_extent()
+    assert name.y0 >= 0 and name.y1 <= figure.bbox.y1
 
 
 def test_mean_distances():

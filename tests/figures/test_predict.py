@@ -25,7 +25,7 @@ def test_prediction(tmp_path, with_map):
         assert grey.get_array().shape == PHOTO.shape[:2]
         np.testing.assert_array_equal(above.get_array(), heat_map)
         assert above.get_extent() == list(grey.get_extent())
-        assert bar.get_ylabel() == "% of the map's highest value"
+        assert bar.get_ylabel() == "% of the map's\nhighest value"
         (heat,) = heat_axes.images
         np.testing.assert_array_equal(heat.get_array(), heat_map)
         # The model saw the whole picture, so the map has its size.

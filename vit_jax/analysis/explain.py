@@ -163,7 +163,7 @@ def explain_images(
         next(iter(curves.values())).fraction,
         {k: faithfulness.mean_and_error(one.deletion) for k, one in curves.items()},
         {k: faithfulness.mean_and_error(one.insertion) for k, one in curves.items()},
-        title=f"Does the model use what the map marks? ({len(images)} images)",
+        title=f"Does the model use what the map marks? (images: {len(images)})",
     )
     figures["stem_filters"] = embedding.patch_filters(weights.stem_filters(run))
     return scores, figures

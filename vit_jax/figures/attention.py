@@ -62,7 +62,8 @@ def add_color_bar(figure: Figure, grid: np.ndarray) -> None:
     """The scale of all heat maps in `grid`, an array of axes, to the right of it."""
     colors = ScalarMappable(Normalize(0, 100), style.HEAT)
     bar = figure.colorbar(colors, ax=grid, shrink=min(1, 2.0 / len(grid)), pad=0.02)
-    bar.set_label("% of the map's highest value", fontsize=9)
+    # In two lines, because a figure with one row of maps is not high.
+    bar.set_label("% of the map's\nhighest value", fontsize=9)
     bar.ax.tick_params(labelsize=8)
 
 
