@@ -1,13 +1,14 @@
 """Muon's direction is optax's, however many matrices are multiplied at once."""
 
+import functools
+
 import jax
 import numpy as np
 import optax
 import pytest
 
 from vit_jax.models import backend
-from vit_jax.training import muon
-from vit_jax.training.optim import muon_dimensions
+from vit_jax.training import muon, optim
 
 SHAPES = {
     f"block{block}": {
@@ -19,6 +20,9 @@ SHAPES = {
     }
     for block in range(2)
 }
+for layer in range(2):
+    SHAPES[f"conv{layer}"] = {"kernel": (3, 3, 4, 6)}
+muon_dimensions = functools.partial(optim.muon_dimensions, convolutions=True)
 
 
 def random_tree(seed):
@@ -71,7 +75,7 @@ def test_a_gpu_has_nearly_the_same_direction_in_16_bits():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("platform, num_products", [("cpu", 8 * 3), ("gpu", 2 * 3)])
+@pytest.mark.parametrize("platform, num_products", [("cpu", 10 * 3), ("gpu", 3 * 3)])
 def test_matrices_of_one_shape_are_multiplied_together(platform, num_products):
     """An iteration has three products for each leaf, or for each shape."""
     optimizer = muon.scale_by_muon(muon_dimensions, beta=0.9, nesterov=True)

@@ -93,10 +93,14 @@ def updates_for(params, grads, **settings):
     return update(params, grads)
 
 
-def test_muon_without_a_matrix_in_a_block_says_what_to_set():
+def test_muon_without_a_matrix_says_what_to_set():
     head = {"head": {"kernel": jnp.ones((2, 3)), "bias": jnp.ones(3)}}
     with pytest.raises(UserError, match=r"config\.stages\.0\.optim\.name"):
         updates_for(head, head, name="muon")
+    conv = {"conv": {"kernel": jnp.ones((3, 3, 2, 4))}} | head
+    with pytest.raises(UserError, match=r"config\.optim\.muon_convolutions"):
+        updates_for(conv, conv, name="muon")
+    updates_for(conv, conv, name="muon", muon_convolutions=True)
 
 
 @pytest.mark.parametrize("name", ["adamw", slow("sgd"), slow("muon")])
@@ -157,7 +161,8 @@ def test_clipping_is_that_of_optax(platform, max_norm):
 
 
 @pytest.mark.slow
-def test_muon_makes_block_updates_orthogonal(vit_params):
+@pytest.mark.parametrize("convolutions", [False, True])
+def test_muon_makes_updates_orthogonal(vit_params, convolutions):
     keys = jax.random.split(jax.random.key(0), 100)
     leaves, tree = jax.tree.flatten(vit_params)
     grads = tree.unflatten(
@@ -165,19 +170,25 @@ def test_muon_makes_block_updates_orthogonal(vit_params):
     )
     updates = updates_for(
         vit_params, grads, name="muon", weight_decay=0.0, muon_learning_rate=1.0,
-        learning_rate=0.1,
+        learning_rate=0.1, muon_convolutions=convolutions,
     )  # fmt: skip
     hidden = updates["block0"]["mlp"]["hidden"]["kernel"]
     qkv = updates["block0"]["attention"]["qkv"]["kernel"]
     out = updates["block0"]["attention"]["out"]["kernel"].reshape(8, 8)
     # Newton-Schulz brings singular values near 1; those of the gradients spread over a
     # factor of ten and more. A matrix that widens is scaled by the root of its ratio.
-    for matrix in (hidden / 2, out, *jnp.moveaxis(qkv, 1, 0).reshape(3, 8, 8)):
+    matrices = [hidden / 2, out, *jnp.moveaxis(qkv, 1, 0).reshape(3, 8, 8)]
+    projection = updates["stem"]["projection"]["kernel"].reshape(-1, 8)
+    if convolutions:
+        matrices.append(projection)
+    for matrix in matrices:
         values = np.linalg.svd(np.asarray(matrix), compute_uv=False)
         assert values.min() > 0.2 and values.max() < 1.3
         assert np.median(values) > 0.65
     # AdamW updates all others: its first step has the size of the learning rate.
-    np.testing.assert_allclose(np.abs(updates["head"]["kernel"]), 0.1, rtol=1e-4)
+    others = [updates["head"]["kernel"], *([] if convolutions else [projection])]
+    for update in others:
+        np.testing.assert_allclose(np.abs(update), 0.1, rtol=1e-4)
 
 
 def short_schedule(**settings):

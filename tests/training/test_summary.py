@@ -53,6 +53,9 @@ def test_every_rate_is_named_and_no_word_twice(tiny_config):
         "muon, peak rate 0.03 for the blocks' matrices and 0.001 for the rest, "
         "times 0.5 for each layer below the head" in text
     )
+    config.optim.muon_convolutions = True
+    text = summarize(make_experiment(config, splits), 1)
+    assert "0.03 for matrices and convolutions and 0.001 for the rest" in text
     assert "data  digits, 8x8x1 images" in text
 
 

@@ -237,8 +237,9 @@ FIELDS: dict[str, Field] = {
     "optim.decay_all": switch(
         False, "Biases, norms, class token and positions are decayed, too."
     ),
-    "optim.muon_learning_rate": number(
-        0.02, "Peak of Muon's learning rate, for the matrices of the blocks."
+    "optim.muon_learning_rate": number(0.02, "Peak of Muon's learning rate."),
+    "optim.muon_convolutions": switch(
+        False, "Muon updates convolutions, too, and not only the blocks' matrices."
     ),
     "optim.clip_norm": number(
         0.0, "Global norm to which gradients are clipped; 0: no clipping."

@@ -1,5 +1,6 @@
 """Learning-rate schedules, optimizers, and which parameters are decayed."""
 
+import functools
 from typing import Any
 
 import jax
@@ -96,19 +97,26 @@ def decay_mask(params: Any) -> Any:
     )
 
 
-def muon_dimensions(params: Any) -> Any:
+def muon_dimensions(params: Any, convolutions: bool = False) -> Any:
     """For each leaf, the axes of its matrix for Muon, or None for AdamW.
 
-    Muon (Jordan 2024) updates the matrices inside the blocks: query, key and value each
-    by itself, attention's output, and both of the MLP. AdamW updates the patch
-    embedding, the head, convolutions and everything that is not a kernel.
+    Muon (Jordan 2024) updates the matrices inside a ViT's blocks: query, key and value
+    each by itself, attention's output, and both of the MLP. With `convolutions` it also
+    updates the kernel of every convolution, [height, width, in, out], as a matrix of
+    height * width * in rows and `out` columns; a patch embedding is a convolution, too.
+    AdamW updates the head and everything that is not a kernel.
     """
 
     def axes(path, leaf):
         names = [entry.key for entry in path]
-        if names[-1] != "kernel" or not names[0].startswith("block"):
+        if names[-1] != "kernel":
             return None
-        if names[-2] == "qkv":  # [width, 3, heads, head width]
+        is_qkv = names[-2] == "qkv"
+        if convolutions and leaf.ndim == 4 and not is_qkv:
+            return MuonDimensionNumbers((0, 1, 2), (3,))
+        if not names[0].startswith("block"):
+            return None
+        if is_qkv:  # [width, 3, heads, head width]
             return MuonDimensionNumbers((0,), (2, 3))
         if leaf.ndim == 3:  # attention's output, [heads, head width, width]
             return MuonDimensionNumbers((0, 1), (2,))
@@ -117,13 +125,13 @@ def muon_dimensions(params: Any) -> Any:
     return jax.tree_util.tree_map_with_path(axes, params)
 
 
-def _muon_labels(params: Any) -> Any:
-    dimensions = muon_dimensions(params)
+def _muon_labels(params: Any, dimensions: Any) -> Any:
     if not jax.tree.leaves(dimensions):
         raise UserError(
-            "config.optim.name is muon, which is for the matrices in a ViT's blocks, "
-            "but none of them is trained; use adamw or sgd (for a stage of the head "
-            "alone set config.stages.0.optim.name, with that stage's number)."
+            "config.optim.name is muon, which is for the matrices in a ViT's blocks "
+            "and, with config.optim.muon_convolutions, for convolutions, but none of "
+            "them is trained; use adamw or sgd (for a stage of the head alone set "
+            "config.stages.0.optim.name, with that stage's number)."
         )
     return jax.tree.map(
         lambda _, axes: "adamw" if axes is None else "muon", params, dimensions
@@ -210,13 +218,19 @@ def make_optimizer(
         )
     else:
         ratio = c.muon_learning_rate / c.learning_rate
+        dimensions = functools.partial(
+            muon_dimensions, convolutions=c.muon_convolutions
+        )
         # Not optax's muon as a whole, whose AdamW also decays biases and norms.
         muon = optax.chain(
-            scale_by_muon(muon_dimensions, beta=c.momentum, nesterov=c.nesterov),
+            scale_by_muon(dimensions, beta=c.momentum, nesterov=c.nesterov),
             optax.add_decayed_weights(c.weight_decay),
             optax.scale_by_learning_rate(lambda step: ratio * schedule(step)),
         )
-        core = optax.partition({"muon": muon, "adamw": adamw}, _muon_labels)
+        core = optax.partition(
+            {"muon": muon, "adamw": adamw},
+            lambda params: _muon_labels(params, dimensions(params)),
+        )
     if c.layer_decay != 1:
         core = optax.chain(core, scale_by_layer(c.layer_decay, depth))
     if c.clip_norm:

@@ -98,9 +98,12 @@ def _describe_rates(config_optim: ConfigDict) -> str:
     """The optimizer with the peak of each of its learning rates."""
     rate = f"{config_optim.learning_rate:g}"
     if config_optim.name == "muon":
+        matrices = "the blocks' matrices"
+        if config_optim.muon_convolutions:
+            matrices = "matrices and convolutions"
         rate = (
-            f"{config_optim.muon_learning_rate:g} for the blocks' matrices and {rate} "
-            "for the rest"
+            f"{config_optim.muon_learning_rate:g} for {matrices} and {rate} for the "
+            "rest"
         )
     text = f"{config_optim.name}, peak rate {rate}"
     if config_optim.layer_decay != 1:
