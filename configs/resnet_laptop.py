@@ -61,14 +61,16 @@ def get_config(variant: str = "hour") -> ConfigDict:
     if length != "quick":  # as in vit_laptop.py
         config.augment.policy = "trivialaugment"
     config.model.name = "resnet18"
-    config.optim.name = "sgd"
-    config.optim.learning_rate = 0.1
-    config.optim.momentum = 0.9
+    config.optim.name = "muon"
+    config.optim.learning_rate = 2e-3
+    config.optim.muon_learning_rate = 0.02
+    config.optim.muon_convolutions = True
+    config.optim.momentum = 0.95
     config.optim.nesterov = True
-    config.optim.weight_decay = 5e-4
+    config.optim.weight_decay = 0.05
     config.optim.ema_decay = 0.99
     config.schedule.name = "linear"
-    config.schedule.warmup = "20%"
+    config.schedule.warmup = "10%"
     if variant in small:
         config.model.width = 16
     return config

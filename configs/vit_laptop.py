@@ -94,6 +94,7 @@ def get_config(variant: str = "hour") -> ConfigDict:
     config.optim.name = "muon"
     config.optim.learning_rate = 2e-3
     config.optim.muon_learning_rate = 0.02
+    config.optim.muon_convolutions = True
     config.optim.momentum = 0.95
     config.optim.nesterov = True
     config.optim.weight_decay = 0.05

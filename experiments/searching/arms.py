@@ -27,10 +27,16 @@ class Study:
 
 
 _BASE = ("The config as it stands.", {})
+_MUON = {
+    "optim.name": "muon", "optim.muon_convolutions": True, "optim.learning_rate": 2e-3,
+    "optim.momentum": 0.95, "optim.weight_decay": 0.05, "schedule.warmup": "10%",
+}  # fmt: skip
 
 FLAGSHIP = {
     "base": _BASE,
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
+    "muon_convolutions": ("Should Muon update the stem as well?",
+                          {"optim.muon_convolutions": True}),
     "mimetic": ("Does mimetic initialisation help?",
                 {"model.mimetic_init": True}),
     "normal_init": ("Is a standard deviation of 0.02 a better start?",
@@ -78,6 +84,8 @@ FAST = {
     "epochs_96": ("Do fewer epochs reach 94%?", {"num_epochs": 96}),
     "epochs_192": ("How far are more epochs?", {"num_epochs": 192}),
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
+    "muon_convolutions": ("Should Muon update the stem as well?",
+                          {"optim.muon_convolutions": True}),
     "normal_init": ("Is a standard deviation of 0.02 a better start?",
                     {"model.layer_init": "normal"}),
     "lr_double": ("Is the rate too low?",
@@ -102,6 +110,7 @@ FAST = {
 
 RESNET = {
     "base": _BASE,
+    "muon": ("Is Muon better than SGD?", _MUON),
     "cutmix": ("Does CutMix on half of the batches help?",
                {"augment.cutmix_alpha": 1.0, "augment.mix_prob": 0.5}),
     "erase": ("Does erasing?", {"augment.erase_prob": 0.25}),
@@ -115,6 +124,7 @@ RESNET = {
 
 RESNET_FAST = {
     "base": _BASE,
+    "muon": ("Is Muon better than SGD?", _MUON),
     "epochs_12": ("Do fewer epochs reach 94%?", {"num_epochs": 12}),
     "epochs_24": ("How far are more epochs?", {"num_epochs": 24}),
     "lr_half": ("Is the rate too high?", {"optim.learning_rate": 0.2}),
@@ -143,6 +153,7 @@ LAPTOP = {
                "model.patch_size": 4, "model.depth": 6, "model.mlp_ratio": 2.0}),
     "depth_4": ("Do two blocks more help?", {"model.depth": 4}),
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
+    "muon_blocks": ("Need Muon update the stem?", {"optim.muon_convolutions": False}),
     "lr_half": ("Is the rate too high?",
                 {"optim.learning_rate": 1e-3, "optim.muon_learning_rate": 0.01}),
     "lr_double": ("Is the rate too low?",
@@ -156,11 +167,17 @@ LAPTOP = {
 
 LAPTOP_RESNET = {
     "base": _BASE,
+    "muon": ("Is Muon better than SGD?", _MUON),
     "width_32": ("Is a network of twice the width better in this time?",
                  {"model.width": 32}),
     "width_64": ("Is the ResNet-18?", {"model.width": 64}),
-    "lr_half": ("Is the rate too high?", {"optim.learning_rate": 0.05}),
-    "lr_double": ("Is the rate too low?", {"optim.learning_rate": 0.2}),
+    "sgd": ("Is Muon better than SGD?",
+            {"optim.name": "sgd", "optim.learning_rate": 0.1, "optim.momentum": 0.9,
+             "optim.weight_decay": 5e-4, "schedule.warmup": "20%"}),
+    "lr_half": ("Is the rate too high?",
+                {"optim.learning_rate": 1e-3, "optim.muon_learning_rate": 0.01}),
+    "lr_double": ("Is the rate too low?",
+                  {"optim.learning_rate": 4e-3, "optim.muon_learning_rate": 0.04}),
     "batch_64": ("Would more, smaller steps be better?", {"batch_size": 64}),
     "no_smoothing": ("Does label smoothing help?", {"augment.label_smoothing": 0.0}),
     "no_ema": ("Does averaging help?", {"optim.ema_decay": 0.0}),

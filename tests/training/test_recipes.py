@@ -54,9 +54,13 @@ RECIPES = {
         "data.select_on": "nothing", "data.validation": 0,
     }),
     "vit_laptop.py": (1_207_338, {
-        "optim.name": "muon", "schedule.name": "linear", "time_budget": "2 CPU hours",
+        "optim.name": "muon", "optim.muon_convolutions": True,
+        "schedule.name": "linear", "time_budget": "2 CPU hours",
     }),
-    "resnet_laptop.py": (RESNET, {"time_budget": "2 CPU hours", "optim.name": "sgd"}),
+    "resnet_laptop.py": (RESNET, {
+        "optim.name": "muon", "optim.muon_convolutions": True,
+        "time_budget": "2 CPU hours",
+    }),
     "resnet_laptop.py:small": (701_466, {"time_budget": "2 CPU hours"}),
     "resnet_cifar.py": (
         RESNET, {"optim.nesterov": True, "augment.flip": "alternating"}
