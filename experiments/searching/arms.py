@@ -29,7 +29,8 @@ class Study:
 _BASE = ("The config as it stands.", {})
 _MUON = {
     "optim.name": "muon", "optim.muon_convolutions": True, "optim.learning_rate": 2e-3,
-    "optim.momentum": 0.95, "optim.weight_decay": 0.05, "schedule.warmup": "10%",
+    "optim.muon_learning_rate": 0.08, "optim.momentum": 0.95,
+    "optim.weight_decay": 0.05, "schedule.warmup": "10%",
 }  # fmt: skip
 
 FLAGSHIP = {
@@ -175,9 +176,9 @@ LAPTOP_RESNET = {
             {"optim.name": "sgd", "optim.learning_rate": 0.1, "optim.momentum": 0.9,
              "optim.weight_decay": 5e-4, "schedule.warmup": "20%"}),
     "lr_half": ("Is the rate too high?",
-                {"optim.learning_rate": 1e-3, "optim.muon_learning_rate": 0.01}),
+                {"optim.learning_rate": 1e-3, "optim.muon_learning_rate": 0.04}),
     "lr_double": ("Is the rate too low?",
-                  {"optim.learning_rate": 4e-3, "optim.muon_learning_rate": 0.04}),
+                  {"optim.learning_rate": 4e-3, "optim.muon_learning_rate": 0.16}),
     "batch_64": ("Would more, smaller steps be better?", {"batch_size": 64}),
     "no_smoothing": ("Does label smoothing help?", {"augment.label_smoothing": 0.0}),
     "no_ema": ("Does averaging help?", {"optim.ema_decay": 0.0}),
