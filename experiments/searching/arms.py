@@ -168,7 +168,6 @@ LAPTOP = {
 
 LAPTOP_RESNET = {
     "base": _BASE,
-    "muon": ("Is Muon better than SGD?", _MUON),
     "width_32": ("Is a network of twice the width better in this time?",
                  {"model.width": 32}),
     "width_64": ("Is the ResNet-18?", {"model.width": 64}),
