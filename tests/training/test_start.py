@@ -38,6 +38,11 @@ def test_a_run_starts_from_another_run(tiny_config, tiny_run, tmp_path):
     report = json.loads((tmp_path / "pretrained.json").read_text())
     assert report["sha256"] == old.sha256 and len(report["sha256"]) == 64
     assert "head/kernel" in report["new"] and "positions" in report["mapped"]
+    # As if it had ended before its first checkpoint; then a start without the weights.
+    shutil.rmtree(tmp_path / "checkpoints")
+    (tmp_path / "results.json").unlink()
+    train_and_evaluate(tiny_config(**STILL), tmp_path)
+    assert not (tmp_path / "pretrained.json").exists()
 
 
 @pytest.mark.slow

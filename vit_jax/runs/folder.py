@@ -217,6 +217,11 @@ class RunFolder:
         if processes.is_primary():
             write_json(self.path / f"{name}.json", content)
 
+    def remove(self, name: str) -> None:
+        """Removes NAME.json if it is there."""
+        if processes.is_primary():
+            (self.path / f"{name}.json").unlink(missing_ok=True)
+
     def append_metrics(self, record: dict[str, Any]) -> None:
         """Adds a line to metrics.jsonl; raises as `write` does."""
         if processes.is_primary():

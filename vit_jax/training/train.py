@@ -219,6 +219,9 @@ def _restore_or_init(
         folder.write("pretrained", dataclasses.asdict(report))
         say(str(report))
         state = with_variables(state, variables)
+    else:
+        # A start from weights may have ended here before its first checkpoint.
+        folder.remove("pretrained")
     return experiment, state, History()
 
 
