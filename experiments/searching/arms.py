@@ -35,9 +35,9 @@ _MUON = {
 
 FLAGSHIP = {
     "base": _BASE,
-    "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
     "muon_convolutions": ("Should Muon update the stem as well?",
                           {"optim.muon_convolutions": True}),
+    "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
     "mimetic": ("Does mimetic initialisation help?",
                 {"model.mimetic_init": True}),
     "normal_init": ("Is a standard deviation of 0.02 a better start?",
@@ -82,11 +82,11 @@ FLAGSHIP = {
 
 FAST = {
     "base": _BASE,
+    "muon_convolutions": ("Should Muon update the stem as well?",
+                          {"optim.muon_convolutions": True}),
     "epochs_96": ("Do fewer epochs reach 94%?", {"num_epochs": 96}),
     "epochs_192": ("How far are more epochs?", {"num_epochs": 192}),
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
-    "muon_convolutions": ("Should Muon update the stem as well?",
-                          {"optim.muon_convolutions": True}),
     "normal_init": ("Is a standard deviation of 0.02 a better start?",
                     {"model.layer_init": "normal"}),
     "lr_double": ("Is the rate too low?",
