@@ -84,6 +84,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = parse(parser, arguments)
     if not options.study:
         raise UserError(f"--study is missing; give one of {', '.join(STUDIES)}.")
+    if options.record and options.record.suffix != ".json":
+        raise UserError(
+            f"--record is {options.record}, but the record is a JSON file, beside "
+            "which the table is written as .md; give a name that ends in .json."
+        )
     for name in ("arms", "epochs"):
         if options.final and getattr(options, name):
             raise UserError(

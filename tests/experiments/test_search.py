@@ -174,6 +174,7 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--all_images"], r"give it only with --final"),
         (["--config.seed=3"], r"--seeds=N says how many"),
         (["--arms=base", "--final"], r"--arms changes what .* --final trains"),
+        (["--record=table.md"], r"give a name that ends in \.json"),
         (["--epochs=0"], r"--epochs: 0 is not a finite number above 0"),
     ],
 )
