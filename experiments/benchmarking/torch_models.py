@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from vit_jax import models
+from vit_jax.models.embeddings import halving_layers
 
 
 class Attention(nn.Module):
@@ -63,12 +64,14 @@ class ViT(nn.Module):
         channels_in, patch_size = 3, model.patch_size
         self.stem = nn.Sequential()
         if model.stem == "conv":
+            halving = halving_layers(len(model.stem_channels), patch_size)
             for i, channels in enumerate(model.stem_channels):
                 conv = nn.Conv2d(channels_in, channels, 3, padding=1, bias=False)
                 self.stem.add_module(f"conv{i}", conv)
                 self.stem.add_module(f"norm{i}", nn.BatchNorm2d(channels))
                 self.stem.append(nn.ReLU())
-                self.stem.append(nn.AvgPool2d(2))
+                if i in halving:
+                    self.stem.append(nn.AvgPool2d(2))
                 channels_in = channels
             patch_size = 1
         self.projection = nn.Conv2d(channels_in, model.width, patch_size, patch_size)

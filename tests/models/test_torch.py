@@ -17,8 +17,8 @@ TINY = {"width": 16, "depth": 1, "num_heads": 2}
 MODELS = {
     "vit": models.ViT(10, **TINY, dropout=0.1, patch_norm=True, qkv_bias=False),
     "conv_stem": models.ViT(
-        10, **TINY, patch_size=4, stem="conv", stem_channels=(4, 8), stem_norm="batch",
-        stem_downsampling="avg_pool", pooling="mean",
+        10, **TINY, patch_size=4, stem="conv", stem_channels=(4, 4, 8),
+        stem_norm="batch", stem_downsampling="avg_pool", pooling="mean",
     ),
     "resnet": models.ResNet(10, width=8, stage_sizes=(1, 2)),
 }  # fmt: skip
