@@ -1,4 +1,4 @@
-"""A small ViT for a folder of photos, with one folder inside for each class.
+r"""A small ViT for a folder of photos, with one folder inside for each class.
 
     python -m vit_jax.main --config=configs/folder.py --workdir=runs/photos \
         --config.data.dir=photos
@@ -8,8 +8,8 @@ cropped to 64 x 64 pixels, a tenth of those to train on is held out, and classes
 the same however many photos they have. With fewer than some thousand photos of each
 class, start from pretrained weights (docs/finetuning.md, "Images of your own").
 
-The recipe is that of vit_cifar.py in a smaller form; no result, because every folder
-has its own.
+The model is like that of vit_cifar.py, but smaller; AdamW trains it with a cosine
+schedule and TrivialAugment. There is no result, because every folder has its own.
 """
 
 from ml_collections import ConfigDict

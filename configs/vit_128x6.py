@@ -1,7 +1,7 @@
-"""A small ViT with LayerNorm after each sublayer; positions learned or sinusoidal.
+r"""A small ViT with LayerNorm after each sublayer; positions learned or sinusoidal.
 
     python -m vit_jax.main --config=configs/vit_128x6.py --workdir=runs/vit_128x6
-    python -m vit_jax.main --config=configs/vit_128x6.py:sinusoidal \\
+    python -m vit_jax.main --config=configs/vit_128x6.py:sinusoidal \
         --workdir=runs/vit_128x6_sinusoidal
 
 Reported: learned 65%, sinusoidal 70.50%, after the last epoch, trained on all 50,000

@@ -1,7 +1,7 @@
-"""ViT-Tiny with modern regularisation, and a ResNet-18 in the same recipe.
+r"""ViT-Tiny with modern regularisation, and a ResNet-18 in the same recipe.
 
     python -m vit_jax.main --config=configs/vit_192x12.py --workdir=runs/vit_192x12
-    python -m vit_jax.main --config=configs/vit_192x12.py:resnet18 \\
+    python -m vit_jax.main --config=configs/vit_192x12.py:resnet18 \
         --workdir=runs/vit_192x12_resnet18
 
 Reported: ViT 86.70% (best epoch 96), ResNet-18 93.43%, one run each. The study names

@@ -1,7 +1,7 @@
-"""A ViT of width 192 and depth 9 and a ResNet-18, each with its study's recipe.
+r"""A ViT of width 192 and depth 9 and a ResNet-18, each with its study's recipe.
 
     python -m vit_jax.main --config=configs/vit_192x9.py --workdir=runs/vit_192x9
-    python -m vit_jax.main --config=configs/vit_192x9.py:resnet18 \\
+    python -m vit_jax.main --config=configs/vit_192x9.py:resnet18 \
         --workdir=runs/vit_192x9_resnet18
 
 Reported: ViT 86.26 to 86.39%, ResNet-18 93.64%, one run each. The study trained on all

@@ -1,7 +1,7 @@
-"""From a baseline ViT to a stronger one, one change at a time.
+r"""From a baseline ViT to a stronger one, one change at a time.
 
     python -m vit_jax.main --config=configs/vit_256x6.py --workdir=runs/vit_256x6
-    python -m vit_jax.main --config=configs/vit_256x6.py:baseline \\
+    python -m vit_jax.main --config=configs/vit_256x6.py:baseline \
         --workdir=runs/vit_256x6_baseline
 
     baseline   20 epochs, constant rate, no augmentation, no decay   reported 66.73%
@@ -13,7 +13,7 @@
 
 All of them in one table, under both protocols and with one seed each:
 
-    python -m experiments.reproduce --data=CIFAR10_FOLDER --out=runs/vit_256x6 \\
+    python -m experiments.reproduce --data=CIFAR10_FOLDER --out=runs/vit_256x6 \
         --only='vit_256x6*' --seeds=1
 
 The study selected no checkpoint: it trained on all 50,000 images and scored the test

@@ -1,4 +1,4 @@
-"""The recipes of vit_cifar.py and vit_laptop.py for the hundred classes of CIFAR-100.
+r"""The recipes of vit_cifar.py and vit_laptop.py for the hundred classes of CIFAR-100.
 
     python -m vit_jax.main --config=configs/vit_cifar100.py --workdir=runs/full
     python -m vit_jax.main --config=configs/vit_cifar100.py:laptop --workdir=runs/c100 \

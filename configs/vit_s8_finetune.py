@@ -1,6 +1,6 @@
-"""Fine-tuning a pretrained ViT-Small/8 in two stages, on a fifth of CIFAR-10's images.
+r"""Fine-tuning a pretrained ViT-Small/8 in two stages, on a fifth of CIFAR-10's images.
 
-    python -m vit_jax.main --config=configs/vit_s8_finetune.py \\
+    python -m vit_jax.main --config=configs/vit_s8_finetune.py \
         --workdir=runs/finetuned --config.pretrained.path=FILE
 
 FILE has weights of timm's `vit_small_patch8_224` (DINO's), as .safetensors or .pth; see

@@ -1,4 +1,4 @@
-"""A small ViT on 2,000 images of each class, and what helps it.
+r"""A small ViT on 2,000 images of each class, and what helps it.
 
     scratch    the subset alone (the default)
     finetune   the subset, in two stages, from the weights of another run:
@@ -8,7 +8,7 @@
     mae        masked autoencoding of all 50,000 images without labels, for `finetune`
     teacher    a ResNet on the subset, for `distilled`
 
-    python -m experiments.transfer --data=CIFAR10_FOLDER --data100=CIFAR100_FOLDER \\
+    python -m experiments.transfer --data=CIFAR10_FOLDER --data100=CIFAR100_FOLDER \
         --out=runs/transfer
 
 trains the helpers (`pretrain`, `mae`, `teacher`) once and the others with three seeds,
