@@ -119,10 +119,11 @@ def test_a_finished_run_is_not_trained_again(tiny_run, tiny_config):
 
 def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
     workdir, _ = tiny_run
+    config = tiny_config(
+        model__depth=2, optim__learning_rate=0.5, data__subset_test_per_class=5
+    )
     with pytest.raises(UserError) as refusal:
-        train_and_evaluate(
-            tiny_config(model__depth=2, optim__learning_rate=0.5), workdir
-        )
+        train_and_evaluate(config, workdir)
     for words in (
         "model.depth: 1 -> 2",
         "optim.learning_rate: 0.001 -> 0.5",
@@ -137,6 +138,7 @@ def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
         ({"batch_size": 8}, r"batch_size=16, which cannot become 8"),
         ({"linear_probe": True}, "linear_probe=False, which cannot become True"),
         ({"data__select_on": "nothing"}, "select_on='val', which cannot become 'no"),
+        ({"data__split_seed": 1}, "split_seed=0, which cannot become 1"),
     ],
 )
 def test_what_steps_are_counted_and_chosen_by_never_changes(
@@ -176,10 +178,21 @@ def test_a_run_from_before_a_setting_existed_goes_on(tiny_config, tiny_run, copi
 @pytest.mark.slow
 def test_a_change_that_does_not_fit_leaves_the_run_as_it_was(tiny_config, copied_run):
     before = (copied_run / "config.json").read_bytes()
-    changed = tiny_config(model__depth=2)
+    changed = tiny_config(model__depth=2, data__subset_test_per_class=5)
     with pytest.raises(UserError, match="does not fit"):
         train_and_evaluate(changed, copied_run, resume_with_changes=True)
     assert (copied_run / "config.json").read_bytes() == before
+
+
+def test_a_finished_run_keeps_its_settings(tiny_config, copied_run):
+    """Nothing would be trained with the others."""
+    names = ("config.json", "environment.json", "results.json")
+    before = [(copied_run / name).read_bytes() for name in names]
+    changed = tiny_config(data__subset_test_per_class=5, optim__learning_rate=0.5)
+    with pytest.raises(UserError, match=r"finished.*learning_rate.*larger config.num"):
+        train_and_evaluate(changed, copied_run, resume_with_changes=True)
+    train_and_evaluate(tiny_config(data__subset_test_per_class=5), copied_run)
+    assert [(copied_run / name).read_bytes() for name in names] == before
 
 
 @pytest.mark.slow

@@ -46,8 +46,18 @@ FREE_SETTINGS = {
     *_WHERE_DATA_LIE,
 }
 
-# Settings without which the steps that are done mean something else.
-_FIXED_SETTINGS = {"batch_size", "linear_probe", "data.select_on"}
+# Settings without which the steps that are done mean something else: among them what
+# draws the images held out, which the model must not have been trained on.
+_FIXED_SETTINGS = {
+    "batch_size",
+    "linear_probe",
+    "data.select_on",
+    "data.split_seed",
+    "data.subset_test_per_class",
+    "data.val_per_class",
+    "data.validation",
+    "data.validation_fraction",
+}
 
 # Folders of a run that are written to.
 _FOLDERS = ("checkpoints", "figures", "reports", "profile", "tensorboard")
@@ -242,8 +252,9 @@ def _to_compare(config: ConfigDict) -> dict[str, Any]:
     """Settings by key, as JSON; a setting that an older run lacks has its default."""
     config = config.copy_and_resolve_references()
     config.model = models.model_settings(config.model)
-    # The file may lie in another folder, on another machine for example.
+    # The files may lie in another folder, on another machine for example.
     config.code = pathlib.Path(config.code).name
+    config.pretrained.path = pathlib.Path(config.pretrained.path).name
     if config.data.source == "folder":
         config.data.name = ""  # that of the folder, which may be renamed
     return dict(flatten(as_json(config.to_dict())))

@@ -121,17 +121,23 @@ def _train_and_evaluate(
         experiment, state, history = _restore_or_init(
             experiment, weights, folder, checkpoints
         )
-        # Restoring has checked that the state fits the settings.
-        folder.start(experiment.config, dataset)
         say(summarize(experiment, models.count_params(state.params)))
         if experiment.config.parameter_overview:
             from clu import parameter_overview
 
             say(parameter_overview.get_parameter_overview(state.params))
         if _is_done(experiment, history, int(state.step)):
+            if changes:
+                raise UserError(
+                    f"{folder.path} holds a run that is finished, so that other "
+                    f"settings ({changes}) would change nothing in it; give a larger "
+                    "config.num_steps, or another --workdir."
+                )
             results = processes.broadcast_from_primary(folder.read_results)
             if results.get("num_steps") == int(state.step):
                 return results
+        # Restoring has checked that the state fits the settings.
+        folder.start(experiment.config, dataset)
         folder.forget_metrics_after(int(state.step))
         explained = dispatch.explain_out_of_memory(experiment.config)
         with explained, profiler or contextlib.nullcontext():
