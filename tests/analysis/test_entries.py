@@ -29,6 +29,13 @@ def test_only_the_seed_joins_runs(two_runs):
     ]
 
 
+def test_the_same_seed_twice_is_no_other_seed():
+    seeds = {"a": 0, "again": 0, "b": 1, "once more": 0}
+    entries = [make_entry(name, seed=seed) for name, seed in seeds.items()]
+    groups = [[entry.name for entry in group] for group in group_runs(entries)]
+    assert groups == [["a", "b"], ["again"], ["once more"]]
+
+
 def test_groups_have_mean_and_standard_deviation():
     group = [make_entry("a", accuracy=0.5), make_entry("b", accuracy=0.7)]
     assert mean_and_std(group, "accuracy") == pytest.approx((0.6, 0.02**0.5))

@@ -1,5 +1,6 @@
 """Runs in numbers: each alone, grouped over seeds, and in paired tests."""
 
+import collections
 import dataclasses
 import json
 import math
@@ -147,10 +148,17 @@ def describe_training(
 
 
 def group_runs(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Groups of runs that differ only in the seed, in the order of their first run."""
-    groups: dict[str, list[Entry]] = {}
+    """Groups of runs that differ only in the seed, in the order of their first run.
+
+    A run whose recipe and seed are those of an earlier one begins another group.
+    """
+    groups: dict[tuple[str, int], list[Entry]] = {}
+    times: collections.Counter[tuple[str, int]] = collections.Counter()
     for entry in entries:
-        groups.setdefault(entry.recipe, []).append(entry)
+        groups.setdefault((entry.recipe, times[entry.recipe, entry.seed]), []).append(
+            entry
+        )
+        times[entry.recipe, entry.seed] += 1
     return list(groups.values())
 
 

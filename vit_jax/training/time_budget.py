@@ -45,9 +45,9 @@ def set_num_steps(
 ) -> ConfigDict:
     """The config with the number of steps that its time budget has room for.
 
-    A number that the config gives stays, and so does that of a run of the same budget
-    that has saved a state in this folder. Without a budget the config is returned as
-    is.
+    A number that the config gives replaces the budget. The number of a run of the same
+    budget that has saved a state in this folder stays. Without a budget the config is
+    returned as is.
 
     Args:
       resume_with_changes: whether a run with another budget may go on with this one.
@@ -57,15 +57,20 @@ def set_num_steps(
       UserError: the budget is processor time, but the device is no CPU; or whatever
         `make_experiment` and `dispatch.compile_steps` refuse.
     """
-    if config.time_budget and config.num_steps and not folder.has("config"):
-        say(f"config.num_steps={config.num_steps} replaces config.time_budget")
-    if not config.time_budget or config.num_steps:
+    if not config.time_budget:
         return config
     config = config.copy_and_resolve_references()
     saved = processes.broadcast_from_primary(
         lambda: folder.read("config") if folder.is_started() else {}
     )
     same_budget = saved.get("time_budget") == config.time_budget
+    if config.num_steps:
+        if not saved:
+            say(f"config.num_steps={config.num_steps} replaces config.time_budget")
+        # The run's own config.json has both where the number was measured.
+        if not same_budget:
+            config.time_budget = None
+        return config
     if saved and (same_budget or not resume_with_changes):
         # A folder of another budget will be refused, whatever the number.
         config.num_steps = saved["num_steps"] or 1
