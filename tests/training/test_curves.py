@@ -37,6 +37,19 @@ def test_the_figure_marks_the_stages_of_results(copied_run):
     assert results["num_steps"] == 6
 
 
+def test_stages_with_rates_of_their_own_have_no_rate_of_muon(copied_run):
+    folder, labels = RunFolder(copied_run), []
+    config = folder.read("config")
+    config["optim"] |= {"name": "muon", "muon_learning_rate": 0.02}
+    for stages in ([], [{"num_steps": 1}, {"optim.name": "adamw", "num_steps": 1}]):
+        folder.write("config", config | {"stages": stages})
+        figure = curves.draw_history(folder)["training_curves"]
+        lines = [line for axes in figure.axes for line in axes.lines]
+        labels.append({str(line.get_label()) for line in lines})
+    assert any("uon" in label for label in labels[0])
+    assert not any("uon" in label for label in labels[1])
+
+
 @pytest.mark.parametrize(
     "objective, unit",
     [("classification", "nats"), ("masked_autoencoding", "mean squared error")],

@@ -64,8 +64,12 @@ def draw_history(folder: RunFolder) -> dict[str, Figure]:
         return {}
     config = folder.read("config")
     optim, masked = config["optim"], config.get("objective") == "masked_autoencoding"
-    uses_muon = optim["name"] == "muon" and optim["learning_rate"]
-    ratio = optim["muon_learning_rate"] / optim["learning_rate"] if uses_muon else None
+    # A stage with settings of its own may have another ratio, or no Muon.
+    of_stages = {key for stage in config.get("stages", ()) for key in stage}
+    same_ratio = not any(key.startswith("optim.") for key in of_stages)
+    ratio = None
+    if optim["name"] == "muon" and optim["learning_rate"] and same_ratio:
+        ratio = optim["muon_learning_rate"] / optim["learning_rate"]
     selects_on_test = config["data"].get("select_on") == "test"
     results = folder.read_results()
     figure = history.training_curves(
