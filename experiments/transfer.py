@@ -127,8 +127,8 @@ def write_tables(
         line = describe_place(jobs, job, {"arm": arm, "seed": seed})
         lines.append(line)
         if jobs.is_finished(job):
-            subset = jobs.folder(job).read("results")["subset_test"]
-            line["subset_test_accuracy"] = subset["accuracy"]
+            subset = jobs.folder(job).read("results").get("subset_test", {})
+            line["subset_test_accuracy"] = subset.get("accuracy")
             done.append(line)
     tests = compare_with_scratch(jobs, arms)
     trained = {

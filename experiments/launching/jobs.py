@@ -212,6 +212,10 @@ class Jobs:
             return
         # A setting that the saved run lacks had its default.
         before = _by_key(read_saved_config(folder.read("job")["requested"]))
+        # OUT may have been moved, with the runs from which others start.
+        for settings in (requested, before):
+            path = pathlib.Path(settings["pretrained.path"])
+            settings["pretrained.path"] = path.name
         different = sorted(
             key
             for key in requested.keys() | before.keys()

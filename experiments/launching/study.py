@@ -50,7 +50,12 @@ def run_study(
     ]
     if ready:
         left += jobs.launch(ready, deadline=options.deadline, retry=options.retry)
-    left += [job for job in then if job not in ready]
+    left += [
+        job
+        for job in then
+        if not (job in ready or jobs.is_finished(job))
+        and not (job in needs and jobs.error(needs[job]))
+    ]
     write()
     wanted = [need for job, need in needs.items() if not jobs.is_finished(job)]
     say(f"{jobs.out / 'table.md'} and {jobs.pack(name, wanted)}")

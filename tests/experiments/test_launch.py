@@ -142,6 +142,16 @@ def test_a_folder_of_other_settings_is_refused(finished):
         jobs.launch([Job("fine", DIGITS, SETTINGS | {"batch_size": 8})])
 
 
+def test_a_study_may_be_moved_with_the_runs_that_others_start_from(tmp_path):
+    def start(out):
+        path = str(out / "runs" / "first")
+        job = Job("second", DIGITS, SETTINGS | {"pretrained.path": path})
+        return Jobs(out).launch([job], deadline=time.monotonic())
+
+    start(tmp_path / "out")
+    assert len(start((tmp_path / "out").rename(tmp_path / "moved"))) == 1
+
+
 def test_a_slip_is_found_before_the_first_run(tmp_path):
     slips = [Job("fine", DIGITS, SETTINGS), Job("slip", DIGITS, {"modle.depth": 1})]
     with pytest.raises(UserError, match=r"no setting config.modle.depth"):
@@ -267,7 +277,7 @@ class Launches(Jobs):
     ("failing", "left", "launched", "status"),
     [
         ((), (), [["first"], ["alone", "after"]], 0),
-        (("first",), (), [["first"], ["alone"]], LEFT_OVER),
+        (("first",), (), [["first"], ["alone"]], 1),
         ((), ("first",), [["first"]], LEFT_OVER),
         (("alone",), (), [["first"], ["alone", "after"]], 1),
     ],

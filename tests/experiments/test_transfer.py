@@ -93,3 +93,16 @@ def test_runs_whose_checkpoints_stayed_behind_are_not_compared(tmp_path):
     before = {"masked": [{"seed": 0, "p_value": 0.25}]}
     (tmp_path / "results.json").write_text(json.dumps({"tests": before}))
     assert compare_with_scratch(jobs, arms) == before
+
+
+def test_the_table_does_without_a_second_test_split(tiny_run, tmp_path):
+    jobs, helpers, arms = make_study(tmp_path)
+    job, *_ = arms
+    shutil.copytree(tiny_run[0], jobs.folder(job).path)
+    folder, job_file = jobs.folder(job), {"requested": {}, "wall_seconds": 1.0}
+    folder.write("job", job_file)
+    results = folder.read("results")
+    del results["subset_test"]
+    folder.write("results", results)
+    write_tables(jobs, helpers, arms)
+    assert "1 of 4 runs" in (tmp_path / "table.md").read_text()
