@@ -40,7 +40,12 @@ from experiments.searching.final import (
     report_final,
     train_final,
 )
-from experiments.searching.record import read_record, write_record
+from experiments.searching.record import (
+    LENGTHS,
+    read_record,
+    require_same_base,
+    write_record,
+)
 from vit_jax.errors import UserError, require_known
 from vit_jax.files import user_path
 from vit_jax.parallel.commands import make_parser, run_command
@@ -49,20 +54,24 @@ from vit_jax.training.progress import say
 RESULTS = pathlib.Path(__file__).parent / "results"
 
 
-def _choose_arms(study: Study, names: str | None, epochs: float | None) -> list[str]:
-    arms = names.split(",") if names else list(study.arms)
+def _choose_arms(study: Study, options: argparse.Namespace) -> list[str]:
+    arms = options.arms.split(",") if options.arms else list(study.arms)
     for arm in arms:
         require_known(arm, study.arms, "arm", "take")
-    if not epochs:
+    lengths = [f"--config.{key}" for key in LENGTHS if key in options.settings]
+    lengths += ["--epochs"] if options.epochs else []
+    if not lengths:
         return arms
+    if len(lengths) > 1:
+        raise UserError(f"{' and '.join(lengths)} each give a length; leave one out.")
     of_a_length = [arm for arm in arms if "num_epochs" in study.arms[arm][1]]
-    if of_a_length and names:
+    if of_a_length and options.arms:
         raise UserError(
-            f"--epochs gives every arm one length, but {', '.join(of_a_length)} is "
+            f"{lengths[0]} gives every arm one length, but {', '.join(of_a_length)} is "
             "about the length; leave out one of the two."
         )
     if of_a_length:
-        say(f"# left out, since --epochs is given: {', '.join(of_a_length)}")
+        say(f"# left out, since {lengths[0]} is given: {', '.join(of_a_length)}")
     return [arm for arm in arms if arm not in of_a_length]
 
 
@@ -127,8 +136,10 @@ def main(arguments: Sequence[str]) -> int:
     place = jobs.out if options.small else RESULTS
     file = options.record or place / f"{options.study}.json"
     record = read_record(file)
-    arms = search.arm_jobs(_choose_arms(study, options.arms, options.epochs))
+    arms = search.arm_jobs(_choose_arms(study, options))
     _check(search, list(arms))
+    if not options.final:
+        require_same_base(record, arms, study, file)
     if options.dry_run:
         for item in plan_final(search) if options.final else arms:
             print(item if isinstance(item, str) else shlex.join(jobs.command(item)))

@@ -65,9 +65,13 @@ def describe_run(folder: RunFolder) -> dict[str, Any]:
 
 def describe_job(jobs: Jobs, job: Job) -> dict[str, Any]:
     """`describe_run` of a finished job, and its settings but those of every run."""
+    return {"settings": shown_settings(job)} | describe_run(jobs.folder(job))
+
+
+def shown_settings(job: Job) -> dict[str, Any]:
+    """The settings of a job that are not those of every run."""
     elsewhere = {*FREE_SETTINGS, "data.source", "seed"}
-    settings = {k: v for k, v in job.settings.items() if k not in elsewhere}
-    return {"settings": settings} | describe_run(jobs.folder(job))
+    return {k: v for k, v in job.settings.items() if k not in elsewhere}
 
 
 def describe_place(jobs: Jobs, job: Job, place: Mapping[str, Any]) -> dict[str, Any]:

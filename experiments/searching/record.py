@@ -5,11 +5,13 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.launching.jobs import Job
 from experiments.launching.summary import (
     length_key,
     show_epochs,
     show_mean,
     show_mean_std,
+    shown_settings,
 )
 from experiments.searching.arms import Study
 from vit_jax.analysis.tables import markdown_table
@@ -17,6 +19,8 @@ from vit_jax.errors import UserError
 from vit_jax.files import write_file
 from vit_jax.metrics.paired import mean_and_std
 
+# Settings that give the length of a training; two of them exclude each other.
+LENGTHS = ("num_epochs", "num_steps", "time_budget")
 # Columns that a record may lack.
 _NOT_KNOWN = dict.fromkeys(("num_params", "seconds_to_94", "parallel"))
 
@@ -29,6 +33,46 @@ def read_record(file: pathlib.Path) -> dict[str, Any]:
         return json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UserError(f"{file} is damaged ({error}); mend or remove it.") from None
+
+
+def require_same_base(
+    record: Mapping[str, Any], arms: Mapping[Job, str], study: Study, file: pathlib.Path
+) -> None:
+    """Raises UserError where the record's runs and `arms` do not belong in one ranking.
+
+    Arms of other lengths have rows of their own; every other setting that is not of an
+    arm has to be the same in all runs.
+
+    Args:
+      arms: {run to be made: its arm}.
+      file: of the record.
+    """
+
+    planned = [(arm, _as_texts(shown_settings(job))) for job, arm in arms.items()]
+    for name, run in record["runs"].items():
+        if run["arm"] not in study.arms:
+            raise UserError(
+                f"{file} has the run {name} of an arm {run['arm']}, which this study "
+                "does not have; give another --record."
+            )
+        before = _as_texts(run["settings"])
+        for arm, now in planned:
+            # An arm may also change what --config. changes in every run.
+            aside = {*LENGTHS, *study.arms[arm][1], *study.arms[run["arm"]][1]}
+            different = sorted(
+                key
+                for key in before.keys() | now.keys()
+                if before.get(key) != now.get(key) and key not in aside
+            )
+            if different:
+                raise UserError(
+                    f"{file} has runs with other settings ({', '.join(different)}), "
+                    "with which these would be ranked; give another --record."
+                )
+
+
+def _as_texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {key: json.dumps(value) for key, value in settings.items()}
 
 
 def write_record(file: pathlib.Path, record: Mapping[str, Any], study: Study) -> None:

@@ -16,7 +16,11 @@ from experiments.launching.summary import describe_job
 from experiments.search import main
 from experiments.searching.arms import STUDIES
 from experiments.searching.final import Search, compare_final, report_final, train_final
-from experiments.searching.record import describe_final, describe_record
+from experiments.searching.record import (
+    describe_final,
+    describe_record,
+    require_same_base,
+)
 from tests.rows import slow
 from vit_jax import models
 from vit_jax.errors import UserError
@@ -153,6 +157,27 @@ def test_seeds_with_one_time_budget_are_one_arm():
     assert "| 5.1 to 5.3 | 84.00 ± 2.83 (2) |" in table
 
 
+@pytest.mark.parametrize(
+    ("arm", "settings", "message"),
+    [
+        ("base", {"batch_size": "64"}, r"other settings \(batch_size\)"),
+        ("no such arm", {}, "of an arm no such arm, which this study does not have"),
+    ],
+)
+def test_a_record_ranks_runs_of_one_base(tmp_path, arm, settings, message):
+    file, study = tmp_path / "record.json", STUDIES["laptop"]
+    run = {"arm": arm, "settings": {**settings, "time_budget": "30 CPU minutes"}}
+    record = {"learned": {}, "runs": {"laptop-base-s0": run}, "final": {}}
+    search = make_search("laptop", tmp_path)
+    arms = search.arm_jobs(["base", "depth_4"])
+    with pytest.raises(UserError, match=message):
+        require_same_base(record, arms, study, file)
+    # An arm's own settings and other lengths are other rows of one ranking.
+    of_a_record = {"arm": "batch_64", "settings": {"batch_size": 64, "num_epochs": 9}}
+    record["runs"] = {"laptop-batch_64-s0": of_a_record}
+    require_same_base(record, arms, study, file)
+
+
 def test_left_over_runs_are_told(tmp_path, capsys):
     assert run_search(tmp_path, "--study=digits", "--arms=base", "--seeds=2") == 75
     told = capsys.readouterr().out
@@ -174,6 +199,8 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--all_images"], r"give it only with --final"),
         (["--config.seed=3"], r"--seeds=N says how many"),
         (["--arms=base", "--final"], r"--arms changes what .* --final trains"),
+        (["--config.num_steps=9", "--arms=epochs_144"], r"but epochs_144 is about"),
+        (["--epochs=3", "--config.num_steps=9"], r"num_steps and --epochs each give"),
         (["--record=table.md"], r"give a name that ends in \.json"),
         (["--epochs=0"], r"--epochs: 0 is not a finite number above 0"),
     ],
