@@ -1,4 +1,4 @@
-"""Draws the README's first figure from the records of the runs that it shows.
+"""Draws the README's two first pictures from the records of the runs that they show.
 
     python -m experiments.draw_records --out=DIR
 

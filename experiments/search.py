@@ -58,9 +58,10 @@ def _choose_arms(study: Study, options: argparse.Namespace) -> list[str]:
     arms = options.arms.split(",") if options.arms else list(study.arms)
     for arm in arms:
         require_known(arm, study.arms, "arm", "take")
-    lengths = [f"--config.{key}" for key in LENGTHS if key in options.settings]
+    given = [k for k in LENGTHS if options.settings.get(k, "None") != "None"]
+    lengths = [f"--config.{key}" for key in given]
     lengths += ["--epochs"] if options.epochs else []
-    if not lengths:
+    if options.final or not lengths:
         return arms
     if len(lengths) > 1:
         raise UserError(f"{' and '.join(lengths)} each give a length; leave one out.")

@@ -47,7 +47,6 @@ def require_same_base(
       arms: {run to be made: its arm}.
       file: of the record.
     """
-
     planned = [(arm, _as_texts(shown_settings(job))) for job, arm in arms.items()]
     for name, run in record["runs"].items():
         if run["arm"] not in study.arms:

@@ -1,4 +1,4 @@
-"""The README's first figure: it shows what the records hold."""
+"""The README's two first pictures: they show what the records hold."""
 
 import json
 

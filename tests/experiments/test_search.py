@@ -236,6 +236,10 @@ def test_dry_final_shows_final_runs(tmp_path, capsys):
         commands[0]
     )
     assert rest.startswith("# and 2 run(s) of configs/resnet_cifar.py")
+    # One length for all is no matter of the arms, which are not trained here.
+    run_search(out, "--study=flagship", "--final", "--seeds=1", "--dry_run",
+               "--config.time_budget=60 seconds")  # fmt: skip
+    assert "left out" not in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -155,9 +155,8 @@ def group_runs(entries: Iterable[Entry]) -> list[list[Entry]]:
     groups: dict[tuple[str, int], list[Entry]] = {}
     times: collections.Counter[tuple[str, int]] = collections.Counter()
     for entry in entries:
-        groups.setdefault((entry.recipe, times[entry.recipe, entry.seed]), []).append(
-            entry
-        )
+        group = entry.recipe, times[entry.recipe, entry.seed]
+        groups.setdefault(group, []).append(entry)
         times[entry.recipe, entry.seed] += 1
     return list(groups.values())
 
