@@ -198,8 +198,11 @@ def start(arguments, log):
     )
 
 
+SIGNALS = (signal.SIGKILL, signal.SIGTERM)
+
+
 @pytest.mark.slow
-def test_killed_at_random_moments(cifar10_dir, tmp_path):
+def test_killed_at_a_random_moment(cifar10_dir, tmp_path):
     """Whatever is cut off, the next call goes on, and nothing is measured twice."""
     seed = random.randrange(1000)
     print("seed", seed)
@@ -214,17 +217,14 @@ def test_killed_at_random_moments(cifar10_dir, tmp_path):
                 finished.setdefault(file.name, file.read_bytes())
 
     with (tmp_path / "log.txt").open("a") as log:
-        for number in (signal.SIGKILL, signal.SIGTERM):
-            process = start(arguments, log)
-            timer = threading.Timer(
-                moments.uniform(2, 40), process.send_signal, [number]
-            )
-            timer.start()
-            status = process.wait()
-            timer.cancel()
-            assert status in (-number, LEFT_OVER, 143, 0)
-            wait_for_processes(tmp_path)
-            read_finished()
+        process, number = start(arguments, log), moments.choice(SIGNALS)
+        timer = threading.Timer(moments.uniform(2, 40), process.send_signal, [number])
+        timer.start()
+        status = process.wait()
+        timer.cancel()
+        assert status in (-number, LEFT_OVER, 143, 0)
+        wait_for_processes(tmp_path)
+        read_finished()
         assert start(arguments, log).wait() == 0
     read_finished()
     assert finished.keys() == {"attention.json", "race.json"}

@@ -24,6 +24,7 @@ def losses_of_10_steps(name, dtype, attention, folder):
     config.schedule.warmup, config.eval_every = "2 steps", "10 steps"
     config.model.depth, config.model.dtype = 1, dtype
     config.model.attention_implementation = attention
+    config.augment.policy = "none"  # It computes alike, and takes long to compile.
     splits = data.load(config.data)
     experiment = make_experiment(config, splits)
     state, step = experiment.init_state(), jax.jit(experiment.train_step)
@@ -40,7 +41,7 @@ def losses_of_10_steps(name, dtype, attention, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["vit_cifar", "vit_cifar_fast", "vit_192x12"])
+@pytest.mark.parametrize("name", ["vit_cifar_fast", "vit_192x12"])
 def test_losses_in_16_bits_are_near_those_of_a_cpu(name, cifar10_dir):
     """Norms folded into products, projections apart, updates of groups of leaves."""
     expected = losses_of_10_steps(name, "float32", "plain", cifar10_dir)

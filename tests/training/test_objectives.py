@@ -57,8 +57,7 @@ def moved(variables, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("token", [False, True])
-@pytest.mark.parametrize("kind", ["hard", "soft"])
+@pytest.mark.parametrize(("token", "kind"), [(False, "soft"), (True, "hard")])
 def test_distillation_is_the_sum_of_both_terms(token, kind):
     key = jax.random.key(0)
     student = ViT(5, width=8, depth=1, num_heads=2, distillation_token=token)

@@ -26,7 +26,7 @@ VIT = {
     "model__dropout": 0.1, "model__drop_path": 0.1, "optim__ema_decay": 0.9,
     "augment__mixup_alpha": 0.2, "augment__cutmix_alpha": 1.0,
     "augment__flip": "alternating", "optim__num_microbatches": 2,
-    "optim__clip_norm": 1.0, "eval_every": "2 steps", "num_steps": 4,
+    "optim__clip_norm": 1.0, "eval_every": "2 steps", "num_steps": 3,
 }  # fmt: skip
 VIT_NOISE = {key: VIT[key] for key in VIT if key not in ("eval_every", "num_steps")}
 PLATEAU = RESNET | {
@@ -86,7 +86,7 @@ def test_resume_with_a_teacher_is_exact_and_refuses_another_one(
     )
     whole = train_and_evaluate(config, tmp_path / "whole")
     assert 0 <= RunFolder(tmp_path / "whole").read_metrics()[0]["teacher_accuracy"] <= 1
-    for _ in range(2):  # of four steps
+    for _ in range(2):  # of three steps
         with interrupted():
             train_and_evaluate(config, tmp_path / "pieces")
 
@@ -196,16 +196,14 @@ def test_a_finished_run_keeps_its_settings(tiny_config, copied_run):
 
 
 @pytest.mark.slow
-def test_a_run_can_be_made_longer(tiny_config, tmp_path, capsys):
-    train_and_evaluate(tiny_config(num_steps=3), tmp_path)
-    results = train_and_evaluate(
-        tiny_config(num_steps=4), tmp_path, resume_with_changes=True
-    )
-    assert results["num_steps"] == 4
+def test_a_run_can_be_made_longer(tiny_config, copied_run, capsys):
+    longer = tiny_config(data__subset_test_per_class=5, num_steps=7)
+    results = train_and_evaluate(longer, copied_run, resume_with_changes=True)
+    assert results["num_steps"] == 7
     said = capsys.readouterr().out
-    assert "resuming with other settings: num_steps: 3 -> 4" in said
-    assert RunFolder(tmp_path).read("config")["num_steps"] == 4
-    assert len(RunFolder(tmp_path).read("environment")["earlier_starts"]) == 1
+    assert "resuming with other settings: num_steps: 6 -> 7" in said
+    assert RunFolder(copied_run).read("config")["num_steps"] == 7
+    assert len(RunFolder(copied_run).read("environment")["earlier_starts"]) == 1
 
 
 @pytest.mark.slow
@@ -290,20 +288,18 @@ def test_a_second_signal_ends_at_once_and_leaves_the_checkpoint(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_damaged_newest_checkpoint_costs_steps_and_no_bits(tiny_config, tmp_path):
-    config = tiny_config(checkpoint_every="1 steps", eval_every="2 steps")
-    train_and_evaluate(config, tmp_path / "whole")
-    pieces = tmp_path / "pieces"
-    for _ in range(3):
-        with interrupted():
-            train_and_evaluate(config, pieces)
-    arrays = max((pieces / "checkpoints" / "3").rglob("d/*"), key=os.path.getsize)
+def test_a_damaged_newest_checkpoint_costs_steps_and_no_bits(
+    tiny_config, tiny_run, copied_run, capsys
+):
+    arrays = max((copied_run / "checkpoints" / "6").rglob("d/*"), key=os.path.getsize)
     flipped = bytearray(arrays.read_bytes())
     flipped[len(flipped) // 2] ^= 1
     arrays.write_bytes(flipped)
+    config = tiny_config(data__subset_test_per_class=5)
     with pytest.warns(UserWarning, match=arrays.name):
-        train_and_evaluate(config, pieces)
-    assert not differing(newest(tmp_path / "whole"), newest(pieces))
+        train_and_evaluate(config, copied_run)
+    assert "resuming from step 3" in capsys.readouterr().out
+    assert not differing(newest(tiny_run[0]), newest(copied_run))
 
 
 @pytest.mark.slow

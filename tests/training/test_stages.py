@@ -93,36 +93,19 @@ def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [
-        # Muon needs matrices in blocks, which a head has not.
-        {
-            "optim__name": "muon",
-            "model__distillation_token": True,
-            "stages": (
-                {"num_steps": 2, "optim.trainable": "last 1 blocks"},
-                {"num_steps": 2, "augment.mixup_alpha": 0.5},
-            ),
-        },
-        # Dispatches of 2 steps and of 1 by one program.
-        {
-            "num_devices": 8,
-            "data__placement": "host",
-            "steps_per_dispatch": 2,
-            "checkpoint_every": "3 steps",
-        },
-    ],
-    ids=["teacher and Muon", "eight devices that the host feeds"],
-)
-def test_stages_resume_with_a_teacher_and_in_other_configurations(
-    tiny_config, tiny_run, tmp_path, changes
+def test_stages_of_a_student_resume_on_eight_devices_that_the_host_feeds(
+    tiny_config, tiny_run, tmp_path
 ):
-    """At every checkpoint, with the optimizer's state."""
-    changes = {"stages": HEAD_THEN_ALL, "checkpoint_every": "1 steps"} | changes
+    """At every checkpoint, with Muon's state; dispatches of 2 steps and of 1."""
     config = tiny_config(
-        distill__teacher=str(tiny_run[0]), optim__ema_decay=0.9, model__dropout=0.1,
-        **changes,
+        distill__teacher=str(tiny_run[0]), model__distillation_token=True,
+        optim__name="muon", optim__ema_decay=0.9, model__dropout=0.1, num_devices=8,
+        data__placement="host", steps_per_dispatch=2, checkpoint_every="3 steps",
+        # Muon needs matrices in blocks, which a head has not.
+        stages=(
+            {"num_steps": 3, "optim.trainable": "last 1 blocks"},
+            {"num_steps": 3, "augment.mixup_alpha": 0.5},
+        ),
     )  # fmt: skip
     train_and_evaluate(config, tmp_path / "whole")
     stops = []

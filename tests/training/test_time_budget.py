@@ -26,7 +26,7 @@ def test_the_steps_are_measured_once_and_resume_is_exact(
         num_steps=None, time_budget="2 CPU seconds", schedule__name="linear",
         eval_every="50%", checkpoint_every="50%", schedule__warmup="10%",
     )  # fmt: skip
-    for part in range(1, 5):
+    for part in (1, 3):  # before and after an evaluation
         with monkeypatch.context() as patch, pytest.raises(Interrupted):
             patch.setattr(logs.TrainLog, "add", _stopping(tmp_path / "pieces", part))
             train_and_evaluate(config, tmp_path / "pieces")
