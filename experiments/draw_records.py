@@ -22,10 +22,10 @@ from vit_jax.training.progress import say
 RESULTS = pathlib.Path(__file__).parent / "results"
 # Recipe -> its folder of seed 0; those of its other seeds end in _seed1, _seed2, ...
 ON_A_CPU = {
-    "ViT, six stem layers": "vit_laptop_hour_muon",
-    "small ResNet": "resnet_laptop_small_hour_muon",
-    "ViT, a quarter of the time": "vit_laptop_quick_muon",
-    "small ResNet, a quarter of the time": "resnet_laptop_small_quick_muon",
+    "ViT, six stem layers": "vit_laptop_hour_muon_plain",
+    "small ResNet": "resnet_laptop_small_hour_muon_plain",
+    "ViT, 30% of the time": "vit_laptop_quick_muon",
+    "small ResNet, 30% of the time": "resnet_laptop_small_quick_muon",
 }
 ON_AN_H200 = {
     "ResNet-18": "resnet_cifar_fast_5900_steps",
