@@ -6,7 +6,8 @@
 :quick, the default and :long train a ResNet-18 for 30, 120 and 480 CPU minutes;
 :small_quick, :small and :small_long train the same network at a quarter of its width.
 
-Muon (Jordan, 2024) trains the convolutions and AdamW the rest, with a rate that decays
+All settings but the model and Muon's learning rate are those of vit_laptop.py: Muon
+(Jordan, 2024) trains the convolutions and AdamW the rest, with a rate that decays
 linearly to zero, crops, flips that alternate between epochs, label smoothing and
 averaged parameters; :long and :small_long also have TrivialAugment.
 
@@ -38,38 +39,21 @@ experiments/results/README.md has all of these.
 
 from ml_collections import ConfigDict
 
-from vit_jax.config import default_config
-
-_BUDGETS = {"quick": "30 CPU minutes", "hour": "2 CPU hours", "long": "8 CPU hours"}
+from vit_jax.config import default_config, load_config_file
 
 
 def get_config(variant: str = "hour") -> ConfigDict:
-    small = {"small": "hour", "small_quick": "quick", "small_long": "long"}
-    length = small.get(variant, variant)
-    config = default_config()
-    config.time_budget = _BUDGETS[length]
-    config.batch_size = 128
-    config.eval_every = "20%"
-    config.data.source = "tfds"
-    config.data.name = "cifar10"
-    config.data.validation = 5000
-    config.augment.crop = "pad"
-    config.augment.crop_padding_pixels = 4
-    config.augment.flip = "alternating"
-    config.augment.label_smoothing = 0.1
-    if length == "long":  # as in vit_laptop.py
-        config.augment.policy = "trivialaugment"
+    length, width = {
+        "quick": ("quick", None),
+        "hour": ("hour", None),
+        "long": ("long", None),
+        "small_quick": ("quick", 16),
+        "small": ("hour", 16),
+        "small_long": ("long", 16),
+    }[variant]
+    config = load_config_file(f"vit_laptop:{length}")
+    config.model = default_config().model
     config.model.name = "resnet18"
-    config.optim.name = "muon"
-    config.optim.learning_rate = 2e-3
+    config.model.width = width
     config.optim.muon_learning_rate = 0.08
-    config.optim.muon_convolutions = True
-    config.optim.momentum = 0.95
-    config.optim.nesterov = True
-    config.optim.weight_decay = 0.05
-    config.optim.ema_decay = 0.99
-    config.schedule.name = "linear"
-    config.schedule.warmup = "10%"
-    if variant in small:
-        config.model.width = 16
     return config

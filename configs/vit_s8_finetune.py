@@ -32,7 +32,6 @@ def get_config() -> ConfigDict:
     config = default_config()
     config.seed = 42
     config.batch_size = 128
-    config.num_epochs = 90
     config.stages = (
         {
             "num_epochs": 10,

@@ -77,6 +77,7 @@ def _on_subset() -> ConfigDict:
 
 def _finetune() -> ConfigDict:
     config = _on_subset()
+    config.num_epochs = default_config().num_epochs  # Each stage has its own.
     config.stages = (
         {"num_epochs": 2, "optim.trainable": "head"},
         {"num_epochs": 10, "optim.layer_decay": 0.8},

@@ -27,7 +27,7 @@ from vit_jax.config import (
     check_config,
     flatten,
     load_config_file,
-    read_saved_config,
+    make_config,
 )
 from vit_jax.errors import UserError
 from vit_jax.files import open_to_append, report_failure, user_path, write_file
@@ -211,7 +211,7 @@ class Jobs:
             folder.write("job", {"requested": requested, "wall_seconds": 0.0})
             return
         # A setting that the saved run lacks had its default.
-        before = _by_key(read_saved_config(folder.read("job")["requested"]))
+        before = _by_key(make_config(folder.read("job")["requested"]))
         # OUT may have been moved, with the runs from which others start.
         for settings in (requested, before):
             path = pathlib.Path(settings["pretrained.path"])

@@ -21,8 +21,6 @@ from vit_jax.metrics.paired import mean_and_std
 
 # Settings that give the length of a training; two of them exclude each other.
 LENGTHS = ("num_epochs", "num_steps", "time_budget")
-# Columns that a record may lack.
-_NOT_KNOWN = dict.fromkeys(("num_params", "seconds_to_94", "parallel"))
 
 
 def read_record(file: pathlib.Path) -> dict[str, Any]:
@@ -85,7 +83,7 @@ def write_record(file: pathlib.Path, record: Mapping[str, Any], study: Study) ->
 
 def describe_record(record: Mapping[str, Any], study: Study) -> str:
     """Markdown: a table of arms, best first, one of runs, one of the final runs."""
-    runs = {name: _NOT_KNOWN | run for name, run in record["runs"].items()}
+    runs = record["runs"]
     parts = [f"# {study.question}"]
     if runs:
         rule = "mean hold-out accuracy (of each run's best evaluation), then by mean "

@@ -8,7 +8,6 @@ import pytest
 from vit_jax import data, explain, models
 from vit_jax.errors import UserError
 from vit_jax.figures import style
-from vit_jax.files import read_json, write_json
 from vit_jax.runs.load import load_run
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
@@ -51,15 +50,6 @@ def test_a_runs_network_is_drawn_into_its_folder(tiny_run, tmp_path, monkeypatch
 def test_a_masked_autoencoder_is_not_drawn_as_a_classifier():
     with pytest.raises(UserError, match="trains a masked autoencoder, of which"):
         explain.main(["--architecture", f"--config={CONFIGS}/vit_mae.py"])
-
-
-def test_a_run_whose_settings_had_other_names_is_drawn(tiny_run, tmp_path):
-    saved = read_json(tiny_run[0] / "config.json")
-    saved["optim"]["accumulate_steps"] = saved["optim"].pop("num_microbatches")
-    write_json(tmp_path / "config.json", saved)
-    shutil.copy(tiny_run[0] / "dataset.json", tmp_path)
-    assert explain.main(["--architecture", f"--workdir={tmp_path}"]) == 0
-    assert (tmp_path / "figures" / "architecture.png").exists()
 
 
 @pytest.mark.parametrize(

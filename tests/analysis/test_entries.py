@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.analysis.made import make_entry, make_record
-from vit_jax.analysis import evaluate
 from vit_jax.analysis.entries import (
     describe_training,
     group_runs,
@@ -54,6 +53,17 @@ def test_the_config_tells_what_was_selected_on(two_runs):
     folder.write("config", before)
 
 
+@pytest.mark.slow
+def test_an_unfinished_run_is_no_seed_of_finished_ones(two_runs):
+    folder = RunFolder(two_runs[1])
+    results = folder.read_results()
+    folder.write("results", {"unfinished": {}})
+    entries = [load_entry(path, "x") for path in two_runs]
+    folder.write("results", results)
+    assert [e.name for e in entries] == ["x", "x, unfinished"]
+    assert len(group_runs(entries)) == 2
+
+
 def test_paired_numbers_by_hand():
     # Only b is right on images 0 to 4 and only a on image 9: b gains 4 of 10.
     a, b = make_entry("a", wrong=range(5)), make_entry("b", wrong=[9])
@@ -94,11 +104,3 @@ def test_epochs_and_seconds_to_a_train_accuracy():
     assert reached(0.9) == (np.inf, np.inf)
     records.clear()
     assert reached(0.9) == (None, None)
-
-
-@pytest.mark.slow
-def test_the_logged_gap_is_that_of_the_last_epoch(two_runs):
-    entry = load_entry(two_runs[0], "a")
-    logged = evaluate.logged_train_accuracy(entry.records)
-    expected = logged - entry.numbers["accuracy"]
-    assert entry.numbers["logged_gap"] == pytest.approx(expected)

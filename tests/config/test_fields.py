@@ -31,6 +31,8 @@ NAN, INF = math.nan, math.inf
         (fields.text("", ""), {"x": "x"}, [None, 1]),
         (fields.texts((), ""), {"a": ("a",), "": (), ("a", "b"): ("a", "b")}, [1]),
         (fields.duration("1 epoch", ""), {"5%": "5%", 3: 3}, ["5 weeks", None, "-1"]),
+        (fields.duration("5%", "", above_zero=True), {"1 step": "1 step"}, ["0%", 0]),
+        (fields.interval("5%", ""), {"1 hour": "1 hour", 3: 3}, ["0 steps", 0]),
         (fields.numbers(None, ""), {None: None, (1, 2): (1.0, 2.0)}, [(), "1", (NAN,)]),
         (fields.numbers(None, "", above=0), {(0.5,): (0.5,)}, [(0,), (1, -1)]),
         (fields.span((1, 2), "", 3), {(1, 3): (1.0, 3.0)}, [(2, 1), (0, 1), (1, 4)]),

@@ -1,12 +1,11 @@
 """Config files, found by path or name, and the settings of older run folders."""
 
 import ast
-import json
 import pathlib
 
 import pytest
 
-from vit_jax.config import load_config_file, make_config, read_saved_config
+from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -91,35 +90,6 @@ def test_mistakes_in_a_config_file_name_the_line(tmp_path, body, variant, words)
     with pytest.raises(UserError, match=words) as refusal:
         load_config_file(f"{file}:{variant}" if variant else str(file))
     assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(
-    "fill, expected",
-    [("noise", (0.0, True)), ("zero", (0.0, False)), (0.5, (0.5, False))],
-)
-def test_settings_of_older_run_folders(fill, expected):
-    saved = make_config({"augment": {"erase_prob": 0.25}}).to_dict()
-    del saved["augment"]["erase_noise"]
-    saved["augment"]["erase_fill"] = fill
-    saved["data"]["validation"] = "test"
-    saved["model"]["position_init"] = "normal"
-    config = read_saved_config(json.loads(json.dumps(saved)))
-    assert (config.augment.erase_fill, config.augment.erase_noise) == expected
-    assert (config.data.validation, config.data.select_on) == (0, "test")
-
-
-def test_a_run_folders_hold_out_in_percent_is_read():
-    data = read_saved_config({"data": {"validation": " 2.5 % "}}).data
-    assert (data.validation, data.validation_fraction) == (0, 0.025)
-    with pytest.raises(UserError, match=r"config\.data\.validation is '5 epochs'"):
-        read_saved_config({"data": {"validation": "5 epochs"}})
-
-
-def test_a_run_folders_old_name_of_microbatches_is_read():
-    saved = {"optim": {"name": "sgd", "accumulate_steps": 4}}
-    config = read_saved_config(saved)
-    assert (config.optim.num_microbatches, config.optim.name) == (4, "sgd")
-    assert "accumulate_steps" in saved["optim"]  # The caller's mapping is not changed.
 
 
 @pytest.mark.parametrize("text", ["get_config = 5", "pass", "\0", "\xff"])

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from vit_jax.config import apply_overrides, check_config, make_config, read_saved_config
+from vit_jax.config import apply_overrides, check_config, make_config
 from vit_jax.config.stages import stage_configs
 from vit_jax.errors import UserError
 
@@ -34,7 +34,7 @@ def test_without_stages_the_run_is_one():
 
 def test_stages_and_lists_survive_json():
     config = make_config({"stages": STAGES, "data": {"mean": (0.1, 0.2, 0.3)}})
-    again = read_saved_config(json.loads(json.dumps(config.to_dict())))
+    again = make_config(json.loads(json.dumps(config.to_dict())))
     assert again.to_dict() == config.to_dict()
 
 

@@ -35,6 +35,10 @@ from vit_jax.errors import UserError
             {"num_steps": 40, "stages": [{"num_epochs": 1}]},
             ["40", "stages.0.num_steps"],
         ),
+        (
+            {"num_epochs": 3, "stages": [{"num_epochs": 1}]},
+            ["num_epochs is 3", "stages.0.num_epochs"],
+        ),
     ],
 )
 def test_impossible_combinations(settings, words):

@@ -51,7 +51,7 @@ def test_one_mistake_among_180_images_fits_nothing():
     assert best < 0.6
     found, declined = temperature.fit(logits, labels)
     assert found == 1
-    assert "only 1 of the 180 images held out are predicted wrong" in declined
+    assert "only 1 of the 180 images to fit it on are predicted wrong" in declined
 
 
 def test_a_model_that_is_calibrated_is_left_alone():

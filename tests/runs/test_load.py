@@ -11,7 +11,6 @@ from vit_jax import data
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
-from vit_jax.training.train import train_and_evaluate
 
 
 @pytest.mark.parametrize("which", ["best", "latest", 6, "6"])
@@ -56,22 +55,3 @@ def test_a_depth_that_takes_minutes_to_trace_is_refused_at_once(key, name, copie
 def test_relative_folders_work(tiny_run, monkeypatch):
     monkeypatch.chdir(tiny_run[0].parent)
     assert load_run("tiny").workdir == tiny_run[0]
-
-
-@pytest.mark.slow
-def test_a_run_of_an_earlier_version_loads(tiny_config, tmp_path):
-    config = tiny_config(data__validation=0, data__select_on="test")
-    results = train_and_evaluate(config, tmp_path)
-    assert results["selected_on"] == "test"
-    records = RunFolder(tmp_path).read_metrics()
-    assert {record["split"] for record in records} == {"train", "test"}
-    saved = RunFolder(tmp_path).read("config")
-    saved["data"]["validation"] = "test"
-    del saved["data"]["select_on"]
-    saved["model"] |= {"position_init": "zeros", "attention_init": "trunc_normal"}
-    for key in ("layer_init", "token_init", "mimetic_init"):
-        del saved["model"][key]
-    RunFolder(tmp_path).write("config", saved)
-    run = load_run(tmp_path)
-    assert run.config.data.select_on == "test" and run.config.data.validation == 0
-    assert train_and_evaluate(config, tmp_path) == results

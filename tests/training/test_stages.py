@@ -76,6 +76,15 @@ def test_stages_that_have_begun_cannot_be_taken_away(staged):
 
 
 @pytest.mark.slow
+def test_a_finished_run_says_which_stage_to_lengthen(staged):
+    config, workdir, _ = staged
+    other = config.copy_and_resolve_references()
+    other.optim.b2 = 0.9
+    with pytest.raises(UserError, match=r"larger config\.stages\.1\.num_steps"):
+        train_and_evaluate(other, workdir, resume_with_changes=True)
+
+
+@pytest.mark.slow
 def test_resume_at_every_step_of_every_stage_is_exact(staged, tmp_path):
     config, workdir, whole = staged
     for step in range(1, 6):

@@ -87,6 +87,10 @@ def test_a_number_that_is_given_or_stored_stays(tiny_config, tmp_path):
     config = tiny_config(time_budget="1 minute", num_steps=None)
     assert set_num_steps(config, {}, folder, False).num_steps == 7
     assert config.num_steps is None
+    longer = set_num_steps(
+        tiny_config(time_budget="1 minute", num_steps=9), {}, folder, True
+    )
+    assert (longer.num_steps, longer.time_budget) == (9, None)
     assert set_num_steps(tiny_config(), {}, folder, False).num_steps == 6
 
 

@@ -78,10 +78,12 @@ def test_a_norm_is_frozen_if_all_of_its_parameters_are():
         "a": {"norm": {"scale": 1, "bias": 0}, "conv": {"kernel": 1}},
         "b": {"scale": 1, "bias": 0},
     }
-    _, frozen = trainable.split(params, frozenset({"b/scale", "b/bias"}))
-    marks = trainable.frozen_norms(stats, frozen)
+    parts = trainable.split(params, frozenset({"b/scale", "b/bias"}))
+    marks = trainable.frozen_norms(stats, *parts)
     assert set(marks) == {"a"} and set(marks["a"]["norm"]) == {"statistics"}
-    assert trainable.frozen_norms(stats, {}) == {}
+    parts = trainable.split(params, frozenset({"a/norm/bias", "b/bias"}))
+    assert trainable.frozen_norms(stats, *parts) == {}
+    assert trainable.frozen_norms(stats, params, {}) == {}
 
 
 @pytest.mark.parametrize("part", ["all", "last 1 block", "head|block0"])

@@ -11,7 +11,7 @@ from vit_jax.config import (
     apply_overrides,
     check_config,
     load_config_file,
-    read_saved_config,
+    make_config,
 )
 from vit_jax.errors import UserError
 from vit_jax.figures import architecture as architecture_figures
@@ -38,7 +38,7 @@ def choose_network(
         )
     if options.workdir:
         folder = RunFolder(options.workdir)
-        config = read_saved_config(folder.read("config"))
+        config = make_config(folder.read("config"))
         add_code_of_run(config.code)
         apply_overrides(config, overrides, flags)
         if overrides:

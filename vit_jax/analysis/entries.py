@@ -27,11 +27,12 @@ class Entry:
     """One run.
 
     Attributes:
-      name: for tables and legends.
+      name: for tables and legends; of an unfinished run it says so.
       model, seed: as in the config.
       selected_on: what chose the scored checkpoint: "val" or "test" for that split, or
         "nothing" for the weights after the last epoch.
-      recipe: equal for runs whose settings differ only in the seed.
+      recipe: equal for runs whose settings differ only in the seed, and which are
+        finished.
       records: of metrics.jsonl.
       scored: the test split with the best checkpoint's logits.
       worst_class: the name of the class with the lowest F1 score on it.
@@ -89,6 +90,10 @@ def load_entry(
     recipe = {k: v for k, v in flatten(run.config) if k not in ignored}
     records = folder.read_metrics()
     results = folder.read_results()
+    if "num_steps" not in results:
+        # Another length than that of a finished run, so never one of its seeds.
+        recipe["unfinished"] = run.step
+        name = f"{name}, unfinished"
     stored = stored_scores(results, run.step).get("test", {})
     scores = scoring.describe_scores(scored.logits, test)
     cost = score.describe_cost(test)

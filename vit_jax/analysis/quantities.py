@@ -139,7 +139,7 @@ def _calibration(found: Mapping[str, Any] | None) -> list[Row]:
         (
             "Temperature",
             number(after["temperature"], ".3f"),
-            f"divides the logits; fitted {where or 'on the images held out'}",
+            f"divides the logits; fitted {where or 'on the validation split'}",
         ),
         ("Calibration error with it", percent(after["ece"]), "the same, calibrated"),
         (

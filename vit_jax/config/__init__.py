@@ -22,7 +22,6 @@ from vit_jax.config.files import (
     config_files,
     load_config,
     load_config_file,
-    read_saved_config,
 )
 from vit_jax.config.values import (
     check_config,
@@ -41,5 +40,4 @@ __all__ = [
     "load_config",
     "load_config_file",
     "make_config",
-    "read_saved_config",
 ]

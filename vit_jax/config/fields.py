@@ -135,16 +135,29 @@ def text(default: str, meaning: str) -> Field:
     return Field(default, meaning, "text", check)
 
 
-def duration(default: str, meaning: str) -> Field:
+def duration(default: str, meaning: str, above_zero: bool = False) -> Field:
     """A duration that `durations.parse_duration` reads; it is stored as written."""
-    kind = 'a duration such as "5 epochs", "300 steps", "10%" or 5 (epochs)'
-    return Field(default, meaning, kind, lambda x: parse_duration(x) and x)
+    kind = "a duration above 0" if above_zero else "a duration"
+    kind += ' such as "5 epochs", "300 steps", "10%" or 5 (epochs)'
+    return Field(default, meaning, kind, _as_written(parse_duration, above_zero))
 
 
 def interval(default: str, meaning: str) -> Field:
-    """What `durations.parse_interval` reads; it is stored as written."""
-    kind = 'a time such as "2 minutes", or a duration such as "5 epochs" or "300 steps"'
-    return Field(default, meaning, kind, lambda x: parse_interval(x) and x)
+    """What `durations.parse_interval` reads, above 0; it is stored as written."""
+    kind = 'a time such as "2 minutes", or a duration above 0 such as "5 epochs" or '
+    kind += '"300 steps"'
+    return Field(default, meaning, kind, _as_written(parse_interval, above_zero=True))
+
+
+def _as_written(
+    parse: Callable[[Any], tuple[float, str]], above_zero: bool
+) -> Callable[[Any], Any]:
+    def check(value):
+        if parse(value)[0] == 0 and above_zero:
+            raise ValueError
+        return value
+
+    return check
 
 
 def time_budget(meaning: str) -> Field:

@@ -25,7 +25,6 @@ from typing import Any
 from ml_collections import ConfigDict
 
 import vit_jax
-from vit_jax.config.durations import parse_duration
 from vit_jax.config.values import check_config, make_config
 from vit_jax.errors import UserError, did_you_mean, show
 
@@ -137,32 +136,3 @@ def _errors_as_sentences(
         raise UserError(
             f"{name} fails in line {line} ({reason}); correct the file."
         ) from error
-
-
-def read_saved_config(settings: Any) -> ConfigDict:
-    """`make_config` of the config.json of a run folder, of any version of this package.
-
-    Older files have data.validation="test" for data.select_on="test", or "10%"
-    for data.validation_fraction=0.1, text in augment.erase_fill, optim.accumulate_steps
-    for optim.num_microbatches, and keys of the initialisation that trained models do
-    not need.
-    """
-    saved = {key: dict(v) if hasattr(v, "items") else v for key, v in settings.items()}
-    # `make_config` rejects a value that is not a group where one is expected.
-    data, augment, optim, model = (
-        saved[group] if isinstance(saved.get(group), dict) else {}
-        for group in ("data", "augment", "optim", "model")
-    )
-    held_out = data.get("validation")
-    if held_out == "test":
-        data.update(validation=0, select_on="test")
-    elif isinstance(held_out, str) and held_out.strip().endswith("%"):
-        data.update(validation=0, validation_fraction=parse_duration(held_out)[0] / 100)
-    fill = augment.get("erase_fill")
-    if isinstance(fill, str):
-        augment.update(erase_fill=0.0, erase_noise=fill == "noise")
-    if "accumulate_steps" in optim:
-        optim["num_microbatches"] = optim.pop("accumulate_steps")
-    for key in ("position_init", "attention_init"):
-        model.pop(key, None)
-    return make_config(saved)

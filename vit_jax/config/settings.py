@@ -38,7 +38,9 @@ FIELDS: dict[str, Field] = {
     ),
     "batch_size": integer(128, "Images per optimizer step, over all devices.", 1),
     "num_epochs": number(
-        100.0, "Length of training in passes over the training split."
+        100.0,
+        "Length of training in passes over the training split; each of `stages` has "
+        "its own.",
     ),
     "num_steps": integer(
         None,
@@ -68,9 +70,13 @@ FIELDS: dict[str, Field] = {
         "Only the head is fitted, by logistic regression on the features of the "
         "training images; no step is trained, and stages are left out.",
     ),
-    "log_every": duration("50 steps", "Interval between two training log lines."),
+    "log_every": duration(
+        "50 steps", "Interval between two training log lines.", above_zero=True
+    ),
     "eval_every": duration(
-        "1 epoch", "Interval between two evaluations on the validation split."
+        "1 epoch",
+        "Interval between two evaluations on the validation split.",
+        above_zero=True,
     ),
     "checkpoint_every": interval(
         "2 minutes",

@@ -137,11 +137,13 @@ def check_config(config: ConfigDict) -> None:
             f"config.time_budget is {show(config.time_budget)}, but config.stages and "
             "config.linear_probe have lengths of their own; switch one of them off."
         )
-    if config.num_steps and config.stages and not config.linear_probe:
-        raise UserError(
-            f"config.num_steps is {config.num_steps}, but each of config.stages has a "
-            "length of its own; leave it None, and set config.stages.0.num_steps."
-        )
+    for key in ("num_epochs", "num_steps"):
+        changed = config[key] != FIELDS[key].default
+        if changed and config.stages and not config.linear_probe:
+            raise UserError(
+                f"config.{key} is {config[key]:g}, but each of config.stages has a "
+                f"length of its own; set config.stages.0.{key}, and so on, instead."
+            )
     if config.linear_probe and config.model.distillation_token:
         raise UserError(
             "config.linear_probe is True, but config.model.distillation_token gives a "

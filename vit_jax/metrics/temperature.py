@@ -45,15 +45,15 @@ def fit(
     rarer, what = min((wrong, "wrong"), (len(labels) - wrong, "right"))
     if rarer < MIN_MISTAKES:
         return 1.0, (
-            f"only {rarer} of the {len(labels):,} images held out are predicted "
-            f"{what}, and at least {MIN_MISTAKES} are needed to fit a temperature"
+            f"only {rarer} of the {len(labels):,} images to fit it on are "
+            f"predicted {what}, and at least {MIN_MISTAKES} are needed"
         )
     gain = _cross_validated_gains(logits, labels)
     error = gain.std(ddof=1) / math.sqrt(len(gain))
     if gain.mean() <= 2 * error:
         return 1.0, (
-            "in cross-validation on the images held out it changed the "
-            f"negative log-likelihood by {-gain.mean():+.4f} ± {error:.4f} (standard "
+            "in cross-validation it changed the negative log-likelihood by "
+            f" {-gain.mean():+.4f} ± {error:.4f} (standard "
             "error), which is no clear gain"
         )
     return _most_probable(logits, labels), ""

@@ -4,8 +4,7 @@ Every decision follows from the platform and the number of devices, or from the 
 that `computing_for` names. Models ask here for the implementation of a product, a
 convolution or attention; `training` asks for the dtype "auto", the number of
 microbatches, the steps per dispatch and whether loops are written out. Numbers come out
-alike up to rounding.
-Dropout is not decided here: it draws the same mask on every machine.
+alike up to rounding, except that each microbatch draws dropout of its own.
 """
 
 import contextlib

@@ -13,7 +13,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax import models
-from vit_jax.config import flatten, read_saved_config
+from vit_jax.config import flatten, make_config
 from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError, show
 from vit_jax.files import (
@@ -131,7 +131,7 @@ class RunFolder:
         """
         if not self.is_started():
             return []
-        saved = read_saved_config(self.read("config"))
+        saved = make_config(self.read("config"))
         old, new = _to_compare(saved), _to_compare(config)
         for key in sorted(_FIXED_SETTINGS):
             if old[key] != new[key]:

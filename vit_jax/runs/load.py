@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from ml_collections import ConfigDict
 
 from vit_jax import augment, models
-from vit_jax.config import read_saved_config
+from vit_jax.config import make_config
 from vit_jax.errors import UserError
 from vit_jax.models import memory
 from vit_jax.parallel import mesh as meshes
@@ -72,7 +72,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         file of code that it was trained with is missing, or was never named here.
     """
     folder = RunFolder(workdir)
-    config = read_saved_config(folder.read("config"))
+    config = make_config(folder.read("config"))
     add_code_of_run(config.code)
     if isinstance(checkpoint, str) and checkpoint[:99].isdecimal():
         checkpoint = int(checkpoint[:99])  # any step has fewer digits

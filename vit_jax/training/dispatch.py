@@ -180,8 +180,9 @@ def _require_memory(compiled: Any, experiment: Experiment, batch_bytes: int) -> 
 
 
 @contextlib.contextmanager
-def explain_out_of_memory(config: ConfigDict) -> Iterator[None]:
+def explain_out_of_memory(experiment: Experiment) -> Iterator[None]:
     """A context that turns JAX's report of exhausted memory into a UserError."""
+    config = experiment.config
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -191,8 +192,8 @@ def explain_out_of_memory(config: ConfigDict) -> Iterator[None]:
         raise UserError(
             f"The device's memory is exhausted{f' ({asked[0]})' if asked else ''} with "
             f"config.batch_size={config.batch_size}, config.optim.num_microbatches="
-            f"{config.optim.num_microbatches} and config.eval_batch_size="
-            f"{config.eval_batch_size}; double the second or, if it happened in an "
-            "evaluation, halve the third, and rerun the same command; or halve the "
-            "first, which a run that has saved a state needs another --workdir for."
+            f"{experiment.num_microbatches} and config.eval_batch_size="
+            f"{config.eval_batch_size}; halve the third if it happened in an "
+            "evaluation, else double the second, which a run that has saved a state "
+            "takes with --resume_with_changes."
         ) from error

@@ -163,7 +163,7 @@ def mean_gradients(
         has a dropout key of its own.
     """
     params, frozen = trainable.split(state.params, trained)
-    norms = trainable.frozen_norms(state.batch_stats, frozen)
+    norms = trainable.frozen_norms(state.batch_stats, params, frozen)
 
     def loss(params, batch_stats, *inputs):
         params = trainable.merge(params, frozen)

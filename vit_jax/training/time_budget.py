@@ -68,7 +68,7 @@ def set_num_steps(
         if not saved:
             say(f"config.num_steps={config.num_steps} replaces config.time_budget")
         # The run's own config.json has both where the number was measured.
-        if not same_budget:
+        if not same_budget or config.num_steps != saved["num_steps"]:
             config.time_budget = None
         return config
     if saved and (same_budget or not resume_with_changes):
@@ -88,7 +88,7 @@ def set_num_steps(
     )
     check(copy)
     measuring = waiting("measuring how long a step takes")
-    with dispatch.explain_out_of_memory(config), measuring:
+    with dispatch.explain_out_of_memory(copy), measuring:
         each = _seconds_per_step(copy, of_cpu, min(seconds * _FRACTION, _MOST_SECONDS))
     each = processes.broadcast_from_primary(lambda: each)
     config.num_steps = max(1, round(seconds / each))

@@ -129,9 +129,9 @@ def _train_and_evaluate(
         if _is_done(experiment, history, int(state.step)):
             if changes:
                 raise UserError(
-                    f"{folder.path} holds a run that is finished, so that other "
-                    f"settings ({changes}) would change nothing in it; give a larger "
-                    "config.num_steps, or another --workdir."
+                    f"{folder.path} holds a run of {int(state.step):,} steps, after "
+                    f"which other settings ({changes}) would train none; give "
+                    f"{_what_lengthens(experiment, int(state.step))}another --workdir."
                 )
             results = processes.broadcast_from_primary(folder.read_results)
             if results.get("num_steps") == int(state.step):
@@ -139,7 +139,7 @@ def _train_and_evaluate(
         # Restoring has checked that the state fits the settings.
         folder.start(experiment.config, dataset)
         folder.forget_metrics_after(int(state.step))
-        explained = dispatch.explain_out_of_memory(experiment.config)
+        explained = dispatch.explain_out_of_memory(experiment)
         with explained, profiler or contextlib.nullcontext():
             if experiment.config.linear_probe:
                 state = _solve_probe(experiment, folder, checkpoints, state, history)
@@ -197,6 +197,17 @@ def _is_done(experiment: Experiment, history: History, step: int) -> bool:
     if experiment.config.linear_probe:
         return history.train_seconds > 0
     return experiment.is_last and is_finished(experiment, history, step)
+
+
+def _what_lengthens(experiment: Experiment, step: int) -> str:
+    """For a message: the setting that would let a finished run go on, and "or "."""
+    if experiment.config.linear_probe:
+        return ""
+    key = "num_steps"
+    if step < experiment.plan.last_step:
+        key = "early_stopping.patience"
+    stage = f"stages.{experiment.stage}." if experiment.config.stages else ""
+    return f"a larger config.{stage}{key}, or "
 
 
 def _restore_or_init(

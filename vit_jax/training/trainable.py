@@ -103,15 +103,18 @@ def merge(inside: Any, outside: Any) -> Any:
     return traverse_util.unflatten_dict(both)
 
 
-def frozen_norms(batch_stats: Any, frozen: Any) -> Any:
+def frozen_norms(batch_stats: Any, params: Any, frozen: Any) -> Any:
     """The collection "frozen" for the BatchNorms whose parameters are all frozen.
 
-    It is {} where there is none, else a tree with a leaf "statistics" at the path of
-    each, see `models.norms.BatchNorm`.
+    `params` and `frozen` are what `split` returns. The collection is {} where there is
+    no such norm, else a tree with a leaf "statistics" at the path of each, see
+    `models.norms.BatchNorm`.
     """
-    paths = {path[:-1] for path in traverse_util.flatten_dict(batch_stats)}
-    fixed = {path[:-1] for path in traverse_util.flatten_dict(frozen)}
-    marks = {(*path, "statistics"): jnp.zeros(()) for path in paths & fixed}
+    norms, fixed, moving = (
+        {path[:-1] for path in traverse_util.flatten_dict(tree)}
+        for tree in (batch_stats, frozen, params)
+    )
+    marks = {(*p, "statistics"): jnp.zeros(()) for p in norms & (fixed - moving)}
     return traverse_util.unflatten_dict(marks)
 
 
