@@ -16,7 +16,7 @@ from vit_jax.figures import compare, style
 from vit_jax.files import make_folder, user_path
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.records import evaluations
+from vit_jax.runs.records import evaluation_curve
 from vit_jax.training.progress import say
 
 RESULTS = pathlib.Path(__file__).parent / "results"
@@ -48,9 +48,8 @@ def curve(
       clock: the field of metrics.jsonl that has the time, such as "cpu_seconds".
       seconds: in one unit of the time that is returned.
     """
-    records = evaluations(RunFolder(folder).read_metrics())
-    time = [record[clock] / seconds for record in records]
-    return np.array(time), np.array([record["accuracy"] for record in records])
+    time, accuracy = evaluation_curve(RunFolder(folder).read_metrics(), clock)
+    return time / seconds, accuracy
 
 
 def _draw(recipes: dict[str, str], unit: str, clock: str, seconds: float) -> Figure:

@@ -40,7 +40,7 @@ from vit_jax.files import write_file
 from vit_jax.metrics import paired
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.runs.load import load_run
-from vit_jax.runs.records import evaluations
+from vit_jax.runs.records import evaluation_curve
 
 _CONFIG = "configs/vit_small_data.py"
 # The helpers, each trained once, by the arm that needs it.
@@ -170,10 +170,9 @@ def _curves(
     curves: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
     for job, (arm, _) in arms.items():
         if jobs.is_finished(job):
-            records = evaluations(jobs.folder(job).read_metrics())
-            points = [(r[clock] / 60, r["accuracy"]) for r in records]
-            x, y = np.array(points, float).reshape(-1, 2).T
-            curves.setdefault(arm, []).append((x, y))
+            records = jobs.folder(job).read_metrics()
+            seconds, accuracy = evaluation_curve(records, clock)
+            curves.setdefault(arm, []).append((seconds / 60, accuracy))
     return curves
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.parallel.running import require_mount
 from vit_jax import data
 from vit_jax.config import make_config
 from vit_jax.data import Rows, decoded, from_folder
@@ -188,8 +189,7 @@ def test_a_full_disk(folder, tmp_path, size):
     disk.mkdir()
     mount = f"mount -t tmpfs -o size={size} none {disk}"
     own = ["unshare", "-rm", "sh", "-c", f'{mount} && exec "$@"', "sh"]
-    if not shutil.which("unshare") or subprocess.run([*own, "true"]).returncode:
-        pytest.skip("needs the right to mount in a user namespace (unshare -rm)")
+    require_mount(disk)
     environment = {"PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
     child = subprocess.run(
         [*own, sys.executable, "-c", FULL, str(folder)],

@@ -4,7 +4,6 @@ import argparse
 import json
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from experiments.launching.options import (
 )
 from experiments.launching.study import run_study
 from experiments.launching.summary import show_mean, show_mean_std
+from tests.parallel.running import require_mount
 from vit_jax.errors import UserError
 from vit_jax.runs.lock import lock
 
@@ -342,9 +342,7 @@ def test_a_full_disk_is_one_sentence_and_keeps_tables_and_archives(command, tmp_
     """No run is started: jobs, tables and archive are all that is written."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(disk)]
-    if not shutil.which("unshare") or subprocess.run(probe).returncode:
-        pytest.skip("needs the right to mount in a user namespace (unshare -rm)")
+    require_mount(disk)
     name, *options = command.split()
     result = subprocess.run(
         ["unshare", "-rm", "sh", "-c", FULL_DISK, "sh", str(disk),

@@ -2,10 +2,13 @@
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
+
+import pytest
 
 from vit_jax.runs.folder import RunFolder
 
@@ -37,6 +40,13 @@ def run_code(code, *arguments, **options):
         [sys.executable, "-c", code, *arguments],
         **{"capture_output": True, "text": True, "timeout": 300} | options,
     )
+
+
+def require_mount(folder):
+    """Skips the test where a process may not mount a disk of its own at `folder`."""
+    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(folder)]
+    if not shutil.which("unshare") or subprocess.run(probe).returncode:
+        pytest.skip("needs the right to mount in a user namespace (unshare -rm)")
 
 
 def free_port():

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import shutil
 import subprocess
 import sys
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.parallel.running import run_code
+from tests.parallel.running import require_mount, run_code
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
@@ -130,9 +129,7 @@ def test_a_full_disk_is_one_sentence(command, tiny_run, tmp_path):
     run, disk, image = tiny_run[0], tmp_path / "disk", tmp_path / "image.png"
     disk.mkdir()
     Image.fromarray(np.zeros((8, 8), np.uint8)).save(image)
-    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(disk)]
-    if not shutil.which("unshare") or subprocess.run(probe).returncode:
-        pytest.skip("needs the right to mount in a user namespace (unshare -rm)")
+    require_mount(disk)
     name, *arguments = command.format(disk=disk, run=run, image=image).split()
     result = subprocess.run(
         ["unshare", "-rm", "sh", "-c", FULL_DISK, "sh", str(disk), str(run),

@@ -26,6 +26,7 @@ import orbax.checkpoint as ocp
 import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from tests.parallel.running import require_mount
 from vit_jax.errors import UserError
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.manifest import write_manifest
@@ -84,9 +85,7 @@ def two_checkpoints(tmp_path) -> pathlib.Path:
 def run_in_namespace(mount: str, function: str, folder: pathlib.Path) -> None:
     """Calls a function of this file in a process that has its own `mount` at folder."""
     folder.mkdir()
-    probe = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", str(folder)]
-    if not shutil.which("unshare") or subprocess.run(probe).returncode:
-        pytest.skip("needs the right to mount in a user namespace (unshare -rm)")
+    require_mount(folder)
     command = f'mount -t tmpfs -o {mount} none {folder} && exec "$@"'
     run_python(function, folder, prefix=["unshare", "-rm", "sh", "-c", command, "sh"])
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.records import write_records
 from vit_jax.training import curves
 
 
@@ -18,7 +19,8 @@ def test_history_series_come_from_their_records():
     np.testing.assert_allclose(series["val_loss"], [np.nan] * 3)
     np.testing.assert_allclose(series["train_loss"], [2.0, np.nan, 1.0])
     np.testing.assert_allclose(series["val_accuracy"], [np.nan, 0.5, np.nan])
-    on_test = curves.history_series(records, evaluated_split="test")
+    records[1]["split"] = "test"
+    on_test = curves.history_series(records)
     np.testing.assert_allclose(on_test["test_accuracy"], [np.nan, 0.5, np.nan])
     assert "val_accuracy" not in on_test
     rates = curves.history_series(records, muon_ratio=20)["muon_learning_rate"]
@@ -61,13 +63,11 @@ def test_the_loss_has_the_unit_of_its_objective(copied_run, objective, unit):
     assert figure.axes[0].get_ylabel() == f"loss ({unit})"
 
 
-@pytest.mark.parametrize(
-    "select_on, label", [("test", "test"), ("val", "val"), ("nothing", "val")]
-)
-def test_the_curves_name_the_split_that_was_scored(copied_run, select_on, label):
+@pytest.mark.parametrize("split", ["test", "val"])
+def test_the_curves_name_the_split_that_was_scored(copied_run, split):
     folder = RunFolder(copied_run)
-    config = folder.read("config")
-    config["data"]["select_on"] = select_on
-    folder.write("config", config)
+    records = folder.read_metrics()
+    scored = [r | {"split": split} if r["split"] == "val" else r for r in records]
+    write_records(copied_run / "metrics.jsonl", scored)
     figure = curves.draw_history(folder)["training_curves"]
-    assert [line.get_label() for line in figure.axes[0].lines[:2]] == ["train", label]
+    assert [line.get_label() for line in figure.axes[0].lines[:2]] == ["train", split]

@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from vit_jax.analysis import evaluate, latency
@@ -25,7 +24,7 @@ from vit_jax.figures import style
 from vit_jax.files import make_folder, write_file
 from vit_jax.metrics import classification
 from vit_jax.runs.folder import RunFolder
-from vit_jax.runs.records import evaluations
+from vit_jax.runs.records import evaluation_curve
 
 # Key of a run's numbers -> heading, factor and format.
 QUALITY = {
@@ -259,14 +258,6 @@ def _accuracy_interval(group: Sequence[Entry]) -> tuple[float, float, float]:
     return accuracy, *classification.accuracy_interval(accuracy, num_images)
 
 
-def _evaluation_curve(
-    entry: Entry, x: str, y: str = "accuracy"
-) -> tuple[np.ndarray, np.ndarray]:
-    """`x` and `y` of a run's evaluations; NaN where a value was not finite."""
-    records = evaluations(entry.records)
-    return tuple(np.array([r.get(key) for r in records], float) for key in (x, y))
-
-
 def _evaluated_split(entries: Sequence[Entry]) -> str:
     """What the evaluations during the trainings scored, for a label."""
     splits = {"test" if e.selected_on == "test" else "validation" for e in entries}
@@ -283,7 +274,8 @@ def draw_curves(entries: Sequence[Entry]) -> Figure:
                 name: (mean.epochs, mean.values) for name, mean in means.items()
             },
             _evaluated_split(entries): {
-                entry.name: _evaluation_curve(entry, "epoch", key) for entry in entries
+                entry.name: evaluation_curve(entry.records, "epoch", key)
+                for entry in entries
             },
         }
     return figures.training_curves(curves["loss"], curves["accuracy"])
@@ -300,7 +292,7 @@ def draw_accuracy_over_time(groups: Sequence[Sequence[Entry]]) -> Figure:
     clock = "cpu_seconds" if of_cpu else "seconds"
     return figures.accuracy_over_time(
         {
-            group[0].name: [_evaluation_curve(entry, clock) for entry in group]
+            group[0].name: [evaluation_curve(entry.records, clock) for entry in group]
             for group in groups
         },
         unit="CPU seconds" if of_cpu else "seconds",

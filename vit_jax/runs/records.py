@@ -10,6 +10,9 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+
 from vit_jax.files import (
     MAX_JSON_BYTES,
     hashed,
@@ -59,11 +62,17 @@ def read_records(file: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def evaluations(records: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The records of evaluations during training, in order.
-
-    Older versions wrote "val" also where the test split was scored.
-    """
+    """The records of evaluations during training, in order."""
     return [record for record in records if record["split"] != "train"]
+
+
+def evaluation_curve(
+    records: Iterable[dict[str, Any]], x: str, y: str = "accuracy"
+) -> tuple[Float[np.ndarray, " evaluations"], Float[np.ndarray, " evaluations"]]:
+    """Two fields of the evaluations; NaN where a record has no finite value."""
+    scored = evaluations(records)
+    first, second = (np.array([r.get(key) for r in scored], float) for key in (x, y))
+    return first, second
 
 
 def _to_line(record: dict[str, Any]) -> str:

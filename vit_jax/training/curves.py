@@ -14,27 +14,22 @@ from vit_jax.runs.folder import RunFolder
 def history_series(
     records: Sequence[Mapping[str, Any]],
     muon_ratio: float | None = None,
-    evaluated_split: str = "val",
 ) -> dict[str, Float[np.ndarray, " records"]]:
     """metrics.jsonl as the series that `figures.history.training_curves` draws.
 
     Args:
       records: of metrics.jsonl; NaN where one does not have the value.
       muon_ratio: Muon's learning rate over the other one; None: there is no such rate.
-      evaluated_split: the split that the evaluations scored, "val" or "test".
     """
 
-    def column(name: str, of_training: bool = True) -> Float[np.ndarray, " records"]:
-        values = [
-            record.get(name) if (record["split"] == "train") == of_training else None
-            for record in records
-        ]
+    def column(name: str, split: str = "train") -> Float[np.ndarray, " records"]:
+        values = [r.get(name) if r["split"] == split else None for r in records]
         return np.array(values, float)  # None becomes NaN
 
     series = {"epoch": np.array([record["epoch"] for record in records], float)}
-    for name in ("loss", "accuracy"):
-        series[f"train_{name}"] = column(name)
-        series[f"{evaluated_split}_{name}"] = column(name, of_training=False)
+    for split in dict.fromkeys(record["split"] for record in records):
+        for name in ("loss", "accuracy"):
+            series[f"{split}_{name}"] = column(name, split)
     series |= {name: column(name) for name in ("learning_rate", "images_per_second")}
     series["images_per_second"][_short_intervals(records)] = np.nan
     if muon_ratio:
@@ -70,10 +65,9 @@ def draw_history(folder: RunFolder) -> dict[str, Figure]:
     ratio = None
     if optim["name"] == "muon" and optim["learning_rate"] and same_ratio:
         ratio = optim["muon_learning_rate"] / optim["learning_rate"]
-    selects_on_test = config["data"].get("select_on") == "test"
     results = folder.read_results()
     figure = history.training_curves(
-        history_series(records, ratio, "test" if selects_on_test else "val"),
+        history_series(records, ratio),
         selected_epoch=results.get("best_epoch"),
         stage_epochs=[
             stage["first_step"] * results["num_epochs"] / results["num_steps"]
