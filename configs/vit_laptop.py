@@ -1,12 +1,12 @@
-"""A ViT with a convolutional stem for a CPU: half an hour, two or eight of its time.
+"""A ViT with a convolutional stem for a CPU: 30 CPU minutes, 2 CPU hours or 8.
 
     python -m vit_jax.main --config=configs/vit_laptop.py:quick --workdir=runs/quick
     python -m vit_jax.main --config=configs/vit_laptop.py --workdir=runs/hour
     python -m vit_jax.main --config=configs/vit_laptop.py:long --workdir=runs/long
 
-The variants train for 30, 120 and 480 CPU minutes, of which two busy cores have two a
-minute; how many steps these are is measured before the first one, best on a quiet
-machine. On a GPU, --config.time_budget="5 minutes" or --config.num_steps says how long.
+The variants train for 30, 120 and 480 CPU minutes; two busy cores use two a minute. How
+many steps these are is measured before the first one, best on a quiet machine. On a
+GPU, --config.time_budget="5 minutes" or --config.num_steps says how long.
 
 Three stages of two 3x3 convolutions, each with BatchNorm and ReLU, and average pooling
 leave 16 tokens of an image, which two blocks and mean pooling classify. Muon (Jordan,
@@ -22,7 +22,7 @@ AMD EPYC's core:
                                 1     88.66%  88.94%    36
   default, 7,700 steps  21.9    0     91.12%  91.24%    125
 
-A number of steps is --config.num_steps=2500 --config.time_budget=None. :long is not
+A number of steps is --config.num_steps=2500, which replaces the time. :long is not
 measured. resnet_laptop.py has the small ResNet that trained on the other thread.
 
 Muon trains the convolutions, because after 1,000 steps 85.14% of the images held out

@@ -4,9 +4,10 @@ python -m vit_jax.compare RUN RUN... --out=DIR [--train_accuracy=0.9]
 
 Each run's selected checkpoint, or the last one where nothing was selected, is scored on
 the test split. Runs whose settings differ only in the seed share one row, mean ±
-standard deviation. DIR gets comparison.md and comparison.png, comparison.csv (one row
-for each run), paired.csv, curves.png and accuracy_over_time.png. In the CSV an accuracy
-that was never reached took "inf" epochs. Flags of the data hold for all runs.
+standard deviation; an unfinished run has one of its own. DIR gets comparison.md and
+comparison.png, comparison.csv (one row for each run), paired.csv, curves.png and
+accuracy_over_time.png. In the CSV, the epochs to an accuracy that was never reached are
+"inf". Flags such as --data_dir say where the data of all runs lie.
 """
 
 import functools

@@ -26,16 +26,20 @@ from vit_jax.parallel.commands import announce, make_parser, run_command
 _FLAGS = {
     "workdir": {"help": "the run's folder"},
     "checkpoint": {"default": "best", "help": "best, latest or a step"},
-    "indices": {"help": "of images, 0,1,2 for example; or the first ones"},
+    "indices": {"help": "images, such as 0,1,2 (default: the first ones)"},
     "split": {"default": "test", "help": "the split that the indices refer to"},
-    "block": {"type": int, "help": "counted from 1; or the last"},
-    "head": {"type": int, "help": "counted from 1; or the mean of all"},
+    "block": {"type": int, "help": "counted from 1 (default: the last)"},
+    "head": {"type": int, "help": "counted from 1 (default: the mean of all)"},
     "head_fusion": {
         "choices": ("mean", "max", "min"),
         "default": "mean",
-        "help": "of rollout",
+        "help": "how rollout joins the heads",
     },
-    "discard_ratio": {"type": float, "default": 0.0, "help": "of rollout, below 1"},
+    "discard_ratio": {
+        "type": float,
+        "default": 0.0,
+        "help": "fraction, below 1, of each query's weights that rollout sets to 0",
+    },
     "architecture": {"action": "store_true", "help": "draw the network, see above"},
     "config": {"metavar": "FILE.py[:VARIANT]", "help": "whose network; or --workdir"},
     "figures": {
