@@ -46,7 +46,9 @@ def test_other_explanations_stand_apart(copied_run, tmp_path):
     assert run("--indices=0,1") == 0
     before = explained(copied_run)
     assert run("--indices=2", "--split=val", f"--checkpoint={other}") == 0
-    assert run(str(photo)) == 0
+    assert run(str(photo)) == run(str(photo)) == 0
+    with pytest.raises(UserError, match="--data_dir is for the run's data, not for"):
+        run(str(photo), "--data_dir=elsewhere")
     assert explained(copied_run) == before
     for name, step in ((f"val-{other}", other), (f"files-{best}", best)):
         apart = explained(copied_run / "reports" / name)

@@ -27,6 +27,14 @@ def test_downloads_and_programs_are_kept_in_the_users_cache(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
     assert cache_folder() == pathlib.Path("/somewhere/vit_jax")
     monkeypatch.delenv("XDG_CACHE_HOME")
+
+    def no_home():
+        raise RuntimeError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pathlib.Path, "home", no_home)
+        with pytest.raises(UserError, match=r"no home folder.*XDG_CACHE_HOME"):
+            cache_folder()
     monkeypatch.setenv("HOME", "/home/me")
     assert cache_folder() == pathlib.Path("/home/me/.cache/vit_jax")
 

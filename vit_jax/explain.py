@@ -35,11 +35,7 @@ _FLAGS = {
         "default": "mean",
         "help": "how rollout joins the heads",
     },
-    "discard_ratio": {
-        "type": float,
-        "default": 0.0,
-        "help": "fraction, below 1, of each query's weights that rollout sets to 0",
-    },
+    "discard_ratio": {"type": float, "default": 0.0, "help": "of rollout, below 1"},
     "architecture": {"action": "store_true", "help": "draw the network, see above"},
     "config": {"metavar": "FILE.py[:VARIANT]", "help": "whose network; or --workdir"},
     "figures": {
@@ -61,7 +57,8 @@ def main(arguments: Sequence[str]) -> int:
         # Imported late: JAX takes seconds to load, and mistakes are reported before.
         from vit_jax.analysis.architecture import draw_architecture
 
-        draw_architecture(options, rest, [f"--{name}" for name in vars(options)])
+        usual = vars(parser.parse_known_intermixed_args([])[0])
+        draw_architecture(options, rest, usual)
         return 0
     if not options.workdir or options.config or options.figures:
         raise UserError(

@@ -33,8 +33,17 @@ def cache_folder() -> pathlib.Path:
     """The user's folder for files that can be made again.
 
     It is $XDG_CACHE_HOME/vit_jax, or ~/.cache/vit_jax.
+
+    Raises:
+      UserError: the user has no home folder, and XDG_CACHE_HOME is not set.
     """
-    root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    try:
+        root = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    except RuntimeError:
+        raise UserError(
+            "There is no home folder to keep files in; set the environment variable "
+            "XDG_CACHE_HOME to a folder of yours."
+        ) from None
     return pathlib.Path(root) / "vit_jax"
 
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from vit_jax import data
 from vit_jax.analysis import run_data
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
@@ -11,28 +10,30 @@ from vit_jax.runs.load import load_run
 
 
 def test_the_first_images_of_the_split_are_explained(tiny_run):
-    captions, images = run_data.read_split(load_run(tiny_run[0]))
+    _, splits = run_data.load_splits(load_run(tiny_run[0]))
+    captions, images = run_data.read_split(splits)
     assert len(captions) == len(images) == run_data.MAX_IMAGES == 64
 
 
 def test_images_are_chosen_by_their_indices(tiny_run):
-    run = load_run(tiny_run[0])
-    captions, images = run_data.read_split(run, "val", "99, 3")
-    val = data.load(run.config.data)["val"]
+    _, splits = run_data.load_splits(load_run(tiny_run[0]))
+    captions, images = run_data.read_split(splits, "val", "99, 3")
+    val = splits["val"]
     np.testing.assert_array_equal(images, val.images[[99, 3]])
     assert captions == [f"true {val.class_names[val.labels[i]]}" for i in (99, 3)]
 
 
 @pytest.mark.parametrize("text", ["-1", "359", "x", "9" * 5000])
 def test_indices_of_no_image_are_refused(tiny_run, text):
+    _, splits = run_data.load_splits(load_run(tiny_run[0]))
     with pytest.raises(UserError, match=r"--indices has .* has the images 0 to 358;"):
-        run_data.read_split(load_run(tiny_run[0]), "test", text)
+        run_data.read_split(splits, "test", text)
 
 
 def test_other_data_than_those_of_training_are_refused(copied_run):
     run = load_run(copied_run)
-    config, splits = run_data.load_splits(run, {"eval_batch_size": "7"})
-    assert config.eval_batch_size == 7 and len(splits["test"]) == 359
+    moved, splits = run_data.load_splits(run, {"eval_batch_size": "7"})
+    assert moved.config.eval_batch_size == 7 and len(splits["test"]) == 359
     folder = RunFolder(copied_run)
     described = folder.read("dataset")
     described["num_examples"]["test"] -= 1

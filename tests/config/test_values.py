@@ -6,6 +6,7 @@ import pickle
 import pytest
 
 from vit_jax.config import (
+    apply_overrides,
     check_config,
     default_config,
     flatten,
@@ -46,6 +47,21 @@ def test_impossible_combinations(settings, words):
         check_config(make_config(settings))
     for word in words:
         assert word in str(refusal.value)
+
+
+@pytest.mark.parametrize("key", ["schedule.warmup.steps", "data.mean.0", "seed.x"])
+def test_a_name_below_a_setting_is_refused(key):
+    with pytest.raises(UserError, match=rf"no setting config\.{key}"):
+        make_config({key: 1})
+
+
+@pytest.mark.parametrize("other", ["time_budget", "num_steps"])
+def test_epochs_beside_a_length_that_replaces_them_are_refused(other):
+    config = make_config({other: 7 if other == "num_steps" else "1 hour"})
+    with pytest.raises(UserError, match=rf"num_epochs is 5, but config\.{other}="):
+        apply_overrides(config, ["--config.num_epochs=5"])
+    both = ["--config.num_epochs=5", f"--config.{other}=None"]
+    assert apply_overrides(config, both).num_epochs == 5
 
 
 @pytest.mark.parametrize("name", ["num_epochs", "num_steps"])

@@ -137,6 +137,16 @@ def test_two_processes_resume_with_the_same_bits(signalled, tmp_path):
     assert not differing(newest(pieces), newest(whole))
 
 
+@pytest.mark.slow
+def test_two_processes_learn_from_a_run_and_start_from_it(alone, tmp_path):
+    paths = (f"--config.distill.teacher={alone}", f"--config.pretrained.path={alone}")
+    with training(tmp_path, *paths, "--config.num_steps=6") as both:
+        texts = outputs(both)
+        assert [process.returncode for process in both] == [0, 0], texts
+    assert RunFolder(tmp_path).read("results")["num_steps"] == 6
+    assert RunFolder(tmp_path).read("pretrained")["mapped"]
+
+
 def by_number(path):
     return int(path.name)
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tests.pretrained.loading import OURS, TIMM, load
+from tests.pretrained.loading import OURS, SIZES, TIMM, load, refusal
+from vit_jax.models import ViT
 
 
 def test_a_norm_behind_the_pooling_is_taken_for_the_final_one():
@@ -13,5 +14,9 @@ def test_a_norm_behind_the_pooling_is_taken_for_the_final_one():
     params, report = load(tensors)
     np.testing.assert_array_equal(params["final_norm/scale"], OURS["final_norm/scale"])
     assert report.differences["pooling"] == ("mean", "cls")
+    mean = ViT(5, **SIZES, pooling="mean")
+    assert "reads the normalised mean" in refusal(tensors, model=mean)
+    _, report = load(tensors, model=mean, head="fresh", allow=("cls_token",))
+    assert "normalises the mean" in report.resized["final_norm/scale"]
     _, report = load(TIMM | {"fc_norm.bias": np.ones(16, np.float32)})
     assert "fc_norm.bias" in report.dropped

@@ -86,8 +86,11 @@ def test_files_that_add_nothing_are_refused(tmp_path, code, words):
     file.write_text(code)
     with pytest.raises(UserError, match=words):
         add_user_code(str(file))
-    with pytest.raises(UserError, match="there is no such file"):
+    with pytest.raises(UserError, match="there is no such Python file"):
         add_user_code(str(tmp_path / "other.py"))
+    (tmp_path / "code.txt").write_text(code)
+    with pytest.raises(UserError, match="there is no such Python file"):
+        add_user_code(str(tmp_path / "code.txt"))
 
 
 def test_what_is_not_there_is_named(my_code):

@@ -97,7 +97,7 @@ def test_a_compiled_step_that_does_not_fit_is_refused_with_a_way_out(
 ):
     config = tiny_config(batch_size=512)
     experiment = make_experiment(config, data.load(config.data))
-    monkeypatch.setattr(meshes, "free_bytes", lambda mesh: 500_000)
+    monkeypatch.setattr(meshes, "free_bytes", lambda devices: 500_000)
     with pytest.raises(UserError) as refusal:
         dispatch.compile_training(experiment)
     for words in ("512 images needs about", "GB are free", "config.batch_size="):

@@ -6,23 +6,6 @@ from vit_jax.config import make_config
 from vit_jax.training.history import History
 
 
-def test_best_by_accuracy_then_loss_and_never_by_nan():
-    history = History()
-    evaluations = [
-        (0.5, 1.0, True),
-        (math.nan, math.nan, False),
-        (0.6, math.nan, False),
-        (0.6, 1.0, True),  # An earlier NaN does not matter.
-        (0.6, 0.9, True),
-        (0.6, 0.9, False),
-        (0.5, 0.1, False),
-    ]
-    for step, (accuracy, loss, is_best) in enumerate(evaluations):
-        scores = {"accuracy": accuracy, "loss": loss}
-        assert history.add_evaluation(step, scores) == is_best, step
-        assert history.last_evaluated_step == step
-
-
 def history_of(name, values):
     history = History()
     for step, value in enumerate(values, start=1):

@@ -2,7 +2,8 @@
 
 import argparse
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -21,11 +22,17 @@ from vit_jax.interpret import architecture
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.user_code import add_code_of_run, add_user_code
 
+# The options of `vit_jax.explain` that a drawing has.
+_OWN = ("architecture", "config", "workdir", "figures", "files")
+
 
 def choose_network(
-    options: argparse.Namespace, overrides: Sequence[str], flags: Sequence[str]
+    options: argparse.Namespace, overrides: Sequence[str], usual: Mapping[str, Any]
 ) -> tuple[str, ConfigDict, tuple[int, int, int], int]:
     """(name, config, image shape, number of classes) of what the options name.
+
+    Args:
+      usual: the command's options, by name, as they are unless they are given.
 
     Raises:
       UserError: not exactly one of both, settings that are refused, or a dataset whose
@@ -36,6 +43,13 @@ def choose_network(
             "--architecture draws one network and no images; give either --config or "
             "--workdir, and no FILE."
         )
+    for name, value in usual.items():
+        if name not in _OWN and getattr(options, name) != value:
+            raise UserError(
+                f"--{name} has no effect on the drawing of --architecture; leave it "
+                "out."
+            )
+    flags = [f"--{name}" for name in usual]
     if options.workdir:
         folder = RunFolder(options.workdir)
         config = make_config(folder.read("config"))
@@ -66,10 +80,13 @@ def choose_network(
 
 
 def draw_architecture(
-    options: argparse.Namespace, overrides: Sequence[str], flags: Sequence[str]
+    options: argparse.Namespace, overrides: Sequence[str], usual: Mapping[str, Any]
 ) -> None:
-    """Draws the network of a config, or of a run, and prints where the files are."""
-    name, config, image_shape, num_classes = choose_network(options, overrides, flags)
+    """Draws the network of a config, or of a run, and prints where the files are.
+
+    See `choose_network` for the arguments.
+    """
+    name, config, image_shape, num_classes = choose_network(options, overrides, usual)
     if config.objective == "masked_autoencoding":
         raise UserError(
             f"{name} trains a masked autoencoder, of which there is no drawing; give "

@@ -80,14 +80,15 @@ def load_entry(
     """
     run = load_classifier(workdir)
     folder = RunFolder(workdir)
-    config, splits = run_data.load_splits(run, moved)
+    run, splits = run_data.load_splits(run, moved)
+    config = run.config
     test = splits["test"]
     score = Scorer(run, config.eval_batch_size)
     scored = score(test)
     ignored = {"seed", *FREE_SETTINGS}
-    if run.config.time_budget:  # Each seed measures its own number of steps.
+    if config.time_budget:  # Each seed measures its own number of steps.
         ignored.add("num_steps")
-    recipe = {k: v for k, v in flatten(run.config) if k not in ignored}
+    recipe = {k: v for k, v in flatten(config) if k not in ignored}
     records = folder.read_metrics()
     results = folder.read_results()
     if "num_steps" not in results:

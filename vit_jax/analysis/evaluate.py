@@ -36,7 +36,7 @@ def evaluate(options: argparse.Namespace, moved: Mapping[str, str]) -> None:
     RunFolder(run.workdir).create()
     pairs = [parse_confusion(text, run.class_names) for text in options.confusion]
     _note(f"loading {run.config.data.name} ...")
-    config, splits = load_splits(run, moved)
+    run, splits = load_splits(run, moved)
     require_known(split, splits, "split", "give")
     dataset = splits[split]
     counts = None
@@ -44,7 +44,7 @@ def evaluate(options: argparse.Namespace, moved: Mapping[str, str]) -> None:
         shape = (len(dataset), dataset.num_classes)
         counts = human.load_counts(options.human_labels, shape)
     _note(f"compiling, and scoring {len(dataset):,} images of the {split} split ...")
-    score = Scorer(run, config.eval_batch_size)
+    score = Scorer(run, run.config.eval_batch_size)
     scored = {split: score(dataset)}
     if options.report and split == "test" and "subset_test" in splits:
         scored["subset_test"] = score(splits["subset_test"])

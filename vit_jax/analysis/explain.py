@@ -11,10 +11,11 @@ from jaxtyping import Float, Int, UInt8
 from matplotlib.figure import Figure
 
 from vit_jax.analysis.report import report_folder
-from vit_jax.analysis.run_data import MAX_IMAGES, read_split
+from vit_jax.analysis.run_data import MAX_IMAGES, load_splits, read_split
 from vit_jax.errors import UserError
 from vit_jax.figures import attention as attention_figures
 from vit_jax.figures import embedding, style
+from vit_jax.files import make_folder
 from vit_jax.interpret import (
     attention,
     faithfulness,
@@ -88,7 +89,8 @@ def explain_vit(
         ),
         "relevance": relevance.relevance_maps(run, images, classes, seen),
     }
-    size = run.model.patch_size
+    # In pixels of the images themselves, which the model may see resized.
+    size = run.model.patch_size * run.image_shape[0] / run.input_shape[0]
     figures = {
         "attention_by_head": attention_figures.by_block_and_head(
             picture,
@@ -169,8 +171,13 @@ def explain_images(
     return scores, figures
 
 
-def _refuse_idle(options: argparse.Namespace, run: Run) -> None:
+def _refuse_idle(
+    options: argparse.Namespace, run: Run, moved: Mapping[str, str]
+) -> None:
     """Refuses options that would have no effect."""
+    if options.files and moved:
+        flag = next(iter(moved)).replace(".", "_")
+        raise UserError(f"--{flag} is for the run's data, not for files; leave it out.")
     of_a_split = {"indices": None, "split": "test"}
     for usual, is_idle, reason in (
         (_OF_A_VIT, not isinstance(run.model, ViT), "is for ViTs, and this is none"),
@@ -203,7 +210,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
             "compare take any model."
         )
     RunFolder(run.workdir).create()
-    _refuse_idle(options, run)
+    _refuse_idle(options, run, moved)
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
@@ -212,7 +219,8 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
             inputs.read_photo(file, run.image_shape) for file in files[:SHOWN_IMAGES]
         ]
     else:
-        captions, images = read_split(run, options.split, options.indices, moved)
+        run, splits = load_splits(run, moved)
+        captions, images = read_split(splits, options.split, options.indices)
         pictures = images
     if not 0 < len(images) <= MAX_IMAGES:
         raise UserError(
@@ -220,7 +228,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
         )
     split = "files" if wanted else options.split
     folder = RunFolder(report_folder(RunFolder(run.workdir), run.step, split))
-    folder.create()
+    make_folder(folder.figures, "--workdir")
     map_options = {name: getattr(options, name) for name in _OF_A_VIT}
     with waiting("computing heat maps, and how faithful they are"):
         scores, figures = explain_images(run, images, captions, pictures, **map_options)

@@ -193,8 +193,8 @@ def load_data(
     """
     if options.run:
         moved = moved_settings(options, unknown)
-        run = load_run(options.run)
-        return *load_splits(run, moved), run
+        run, splits = load_splits(load_run(options.run), moved)
+        return run.config, splits, run
     moved = moved_settings(options, ())
     overrides = [f"--config.{key}={value}" for key, value in moved.items()]
     flags = [f"--{name}" for name in vars(options)]

@@ -1,10 +1,10 @@
 """The data a run was trained on, loaded again to score it."""
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import UInt8
-from ml_collections import ConfigDict
 
 from vit_jax import data
 from vit_jax.config import apply_overrides
@@ -16,8 +16,10 @@ from vit_jax.training import scoring
 
 def load_splits(
     run: Run, moved: Mapping[str, str] | None = None
-) -> tuple[ConfigDict, dict[str, data.Dataset]]:
-    """(config, splits) to score a run on: its own data, wherever they lie.
+) -> tuple[Run, dict[str, data.Dataset]]:
+    """(run, splits) to score: its own data, wherever they lie.
+
+    The run that is returned has the moved settings.
 
     Args:
       moved: value, as text, of each of `command_line.MOVABLE` that differs from the
@@ -36,7 +38,7 @@ def load_splits(
             f"The run was trained on {trained}, but the data found are {found}; give "
             "the dataset it was trained on."
         )
-    return config, splits
+    return dataclasses.replace(run, config=config), splits
 
 
 # Limit on the images whose attention weights are in memory at once.
@@ -44,21 +46,16 @@ MAX_IMAGES = 64
 
 
 def read_split(
-    run: Run,
-    split: str = "test",
-    indices: str | None = None,
-    moved: Mapping[str, str] | None = None,
+    splits: Mapping[str, data.Dataset], split: str = "test", indices: str | None = None
 ) -> tuple[list[str], UInt8[np.ndarray, "n height width channels"]]:
     """(captions, images) of a split.
 
     Args:
       indices: in the split, "0,1,2" for example; None: the first `MAX_IMAGES`.
-      moved: see `load_splits`.
 
     Raises:
-      UserError: no such split or image, or data that cannot be read.
+      UserError: no such split or image.
     """
-    _, splits = load_splits(run, moved)
     require_known(split, splits, "split", "give")
     dataset = splits[split]
     numbers = np.arange(min(MAX_IMAGES, len(dataset)))

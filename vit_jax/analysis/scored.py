@@ -52,7 +52,7 @@ class Scorer:
             dataset.images.shape[1:],
             self._run.input_shape,
             batch_size=batch_size,
-            free=meshes.free_bytes(self._mesh),
+            free=meshes.free_bytes(self._mesh.local_devices),
         )
         logits = scoring.score_split(
             self._run.variables,

@@ -16,7 +16,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax.config.settings import FIELDS
-from vit_jax.config.values import flatten
+from vit_jax.config.values import check_lengths, flatten
 from vit_jax.errors import UserError, did_you_mean
 
 # Settings of a run that may differ when it is scored: where its data lie, and how they
@@ -42,10 +42,11 @@ def apply_overrides(
       flags: the command's other arguments, for "did you mean".
 
     Raises:
-      UserError: an argument has another form, or a key or value is refused.
+      UserError: an argument has another form, or a key or value is refused, or as
+        `check_lengths`.
     """
     config = config.copy_and_resolve_references()
-    rest = list(arguments)
+    rest, changed = list(arguments), set()
     while rest:
         argument = rest.pop(0)
         if argument.partition("=")[0] == "--flagfile":
@@ -67,6 +68,8 @@ def apply_overrides(
             text = rest.pop(0)
         takes_text = key in FIELDS and FIELDS[key].allowed == "text"
         config[key] = text if takes_text else _parse_value(text)
+        changed.add(key)
+    check_lengths(config, changed)
     return config
 
 

@@ -25,7 +25,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 import vit_jax
-from vit_jax.config.values import check_config, make_config
+from vit_jax.config.values import check_config, check_lengths, make_config
 from vit_jax.errors import UserError, did_you_mean, show
 
 
@@ -112,6 +112,7 @@ def load_config(name: str, overrides: Mapping[str, Any] | None = None) -> Config
     config = load_config_file(name)
     for key, value in (overrides or {}).items():
         config[key] = value
+    check_lengths(config, overrides or ())
     check_config(config)
     return config
 

@@ -5,7 +5,7 @@ and together by `check_config`. Nothing here imports JAX, so a mistake is refuse
 anything is compiled.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -54,7 +54,8 @@ class Settings(ConfigDict):
         if dot and isinstance(self.get(group), Settings):
             self[group][rest] = value
             return
-        if not isinstance(self.get(name), Settings):
+        # `get` of a dotted name below a setting that is no group would fail.
+        if dot or not isinstance(self.get(name), Settings):
             super().__setitem__(name, _convert(key, value))
             return
         if not hasattr(value, "items"):
@@ -124,6 +125,20 @@ def make_config(settings: Any) -> ConfigDict:
     for key, value in settings.items():
         config[key] = value
     return config
+
+
+def check_lengths(config: ConfigDict, changed: Collection[str]) -> None:
+    """Refuses `num_epochs` that was changed beside a length that replaces it.
+
+    Raises:
+      UserError: `changed`, names of settings, has num_epochs, but not that length.
+    """
+    for key in ("num_steps", "time_budget"):
+        if config[key] and "num_epochs" in changed and key not in changed:
+            raise UserError(
+                f"config.num_epochs is {config.num_epochs:g}, but config.{key}="
+                f"{config[key]} replaces it; set config.{key} to None as well."
+            )
 
 
 def check_config(config: ConfigDict) -> None:

@@ -228,7 +228,7 @@ def _describe_resnet(model: models.ResNet, traced: Traced) -> Architecture:
     for stage, num_blocks in enumerate(model.stage_sizes, start=1):
         blocks = [f"stage{stage}_block{i + 1}" for i in range(num_blocks)]
         before, output = traced.inputs[blocks[0]], traced.outputs[blocks[-1]]
-        stride = before[0] // output[0]
+        stride = -(-before[0] // output[0])  # an odd side is rounded up
         change = f"{before[-1]} → {output[-1]} channels"
         change += f", first block of stride {stride}" if stride > 1 else ""
         parts.append(

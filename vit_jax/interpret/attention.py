@@ -142,7 +142,7 @@ def rollout_maps(
 
 
 def mean_distances(
-    attention: Attention, patch_size: int
+    attention: Attention, patch_size: float
 ) -> Float[np.ndarray, "blocks heads"]:
     """Mean distance in pixels from a patch to those it attends to, by attention weight.
 
@@ -159,7 +159,7 @@ def mean_distances(
 
 
 def patch_distances(
-    grid: tuple[int, int], patch_size: int
+    grid: tuple[int, int], patch_size: float
 ) -> Float[np.ndarray, "patches patches"]:
     """Distance in pixels of each patch's centre to each other's.
 

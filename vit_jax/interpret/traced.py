@@ -95,7 +95,7 @@ def convolution_part(
     """A convolution, the BatchNorm of the path `norm`, and what comes `after`."""
     before, output = traced.inputs[path], traced.outputs[path]
     rows, columns, channels_in, channels_out = traced.kernel(path)
-    stride = before[0] // output[0]
+    stride = -(-before[0] // output[0])  # an odd side is rounded up
     change = f"{channels_in} → {channels_out} channels"
     change += f", stride {stride}" if stride > 1 else ""
     following = ", ".join(filter(None, ("BatchNorm" if norm else "", after)))

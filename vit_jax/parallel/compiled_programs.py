@@ -5,6 +5,7 @@ import pathlib
 import sys
 import warnings
 
+from vit_jax.errors import UserError
 from vit_jax.files import cache_folder
 
 
@@ -37,7 +38,7 @@ def keep_compiled_programs() -> None:
                     stacklevel=2,
                 )
                 return
-    except (OSError, RuntimeError):  # a home that is read-only, or none at all
+    except (OSError, UserError):  # a home that is read-only, or none at all
         return
     settings = {
         "jax_compilation_cache_dir": str(folder),

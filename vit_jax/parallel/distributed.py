@@ -155,8 +155,9 @@ def _initialize_jax(
     # Process 0 alone writes JAX's cache. Where home folders differ, it would find its
     # programs there and compile nothing, and the others would wait for its part of the
     # autotuning.
-    if jax.config.jax_compilation_cache_dir == str(compiled_folder()):
-        jax.config.update("jax_enable_compilation_cache", False)
+    with contextlib.suppress(UserError):  # there is no home folder
+        if jax.config.jax_compilation_cache_dir == str(compiled_folder()):
+            jax.config.update("jax_enable_compilation_cache", False)
     # JAX would take SIGTERM for itself; `vit_jax.parallel.signals` answers it.
     jax.config.update("jax_enable_preemption_service", False)
     try:

@@ -87,13 +87,12 @@ def state_shapes(mesh: Mesh, state: Any, *, split: bool) -> Any:
     )
 
 
-def free_bytes(mesh: Mesh) -> int | None:
-    """Smallest free memory, in bytes, of this process's devices; None if unknown.
+def free_bytes(devices: Sequence[jax.Device]) -> int | None:
+    """Smallest free memory, in bytes, of a process's own devices; None if unknown.
 
     CPU devices divide the host's free memory equally. Of devices that are only
     described, so that a program can be compiled for them, it is unknown.
     """
-    devices = mesh.local_devices
     if devices[0].platform == "cpu":
         host_memory.return_freed_memory()
         try:
@@ -119,7 +118,7 @@ def fits(num_bytes: int, mesh: Mesh) -> bool:
     """
 
     def fits_here() -> bool:
-        free = free_bytes(mesh)
+        free = free_bytes(mesh.local_devices)
         return free is None or num_bytes <= free // 2
 
     return processes.broadcast_from_primary(fits_here)

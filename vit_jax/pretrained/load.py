@@ -64,6 +64,7 @@ def load_pretrained(
         renamed.tensors[name] = np.asarray(array, np.float32)
     report = _start_report(weights, renamed, model)
     _check_meaning(report, model)
+    _note_order_of_norm(renamed, report, model)
     shapes = traverse_util.flatten_dict(
         variable_shapes(model, image_shape)["params"], sep="/"
     )
@@ -151,6 +152,15 @@ def _check_meaning(report: Report, model: nn.Module) -> None:
             )
 
 
+def _note_order_of_norm(renamed: Renamed, report: Report, model: nn.Module) -> None:
+    """Notes a last norm that is behind the mean in the file, and before it here."""
+    source = renamed.sources.get("final_norm/scale", "")
+    if "fc_norm" in source and getattr(model, "pooling", "") == "mean":
+        report.resized["final_norm/scale"] = (
+            "the file normalises the mean of the tokens, the model each token before"
+        )
+
+
 def _same(name: str, value: Any, ours: Any) -> bool:
     if name == "layer_scale":
         return bool(value) == bool(ours)
@@ -209,9 +219,14 @@ def _fit_head(
         if "head/bias" not in shapes:
             return  # A model of the user's own: `match_parameters` compares all names.
         num_classes = renamed.tensors.get("head/bias", np.empty(0)).size
+        found = f"has {num_classes} classes"
         between = [name for name in report.dropped if "pre_logits" in name]
+        if between:
+            found = f"reads {between[0]}"
+        elif "final_norm/scale" in report.resized:
+            between = ["fc_norm"]
+            found = "reads the normalised mean of the tokens"
         if num_classes != shapes["head/bias"][0] or between:
-            found = f"reads {between[0]}" if between else f"has {num_classes} classes"
             raise UserError(
                 f"The head of the weights file {report.path} {found}, but the model's "
                 f"reads the features and has {shapes['head/bias'][0]} classes; take a "

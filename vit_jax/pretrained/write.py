@@ -41,9 +41,9 @@ def save_timm(
       image_shape: of the images it sees, [height, width, channels].
 
     Returns:
-      The arguments with which that class of timm is the same model; its LayerNorms have
-      an epsilon of 1e-6, which is no argument of one word. They are in the file's
-      metadata too.
+      The arguments with which that class of timm is the same model. They are in the
+      file's metadata too. Where `model.norm_eps` is not timm's 1e-6, timm also needs
+      `norm_layer=functools.partial(torch.nn.LayerNorm, eps=model.norm_eps)`.
 
     Raises:
       UserError: timm has no such model.

@@ -117,6 +117,12 @@ class Checkpoints(contextlib.AbstractContextManager):
         ranked = [step for step in self.steps() if self._ranks[step] != NEVER_BEST]
         return max(ranked, key=self._ranks.__getitem__, default=None)
 
+    def would_be_best(self, accuracy: float | None, loss: float | None) -> bool:
+        """Whether a checkpoint with these scores would be the best undamaged one."""
+        # What Orbax knows may differ between processes, and these do not.
+        ranks = [r for step, r in self._ranks.items() if step not in self._damage]
+        return rank(accuracy, loss) > max(ranks, default=NEVER_BEST)
+
     def should_preserve(self, infos: Sequence[Any], *, context: Any) -> list[bool]:
         """Orbax deletes all other checkpoints after a save."""
         # Two of the newest: one to fall back to if the best is also the newest.

@@ -88,7 +88,7 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         image_shape,
         input_shape,
         batch_size=1,
-        free=meshes.free_bytes(meshes.make_mesh(1)),
+        free=meshes.free_bytes(jax.local_devices()[:1]),
         kept={"parameters": memory.num_bytes(variables)},
     )
     # The part of a `TrainState` that evaluation needs, without the optimizer's state.
@@ -99,10 +99,8 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
     }
     if checkpoint == "best":
         checkpoint = selected_checkpoint(config)
-    with Checkpoints(folder.checkpoints, read_only=True) as checkpoints:
-        state, _ = checkpoints.restore(checkpoint, target, partial=True)
+    state, digest = _restore(folder.checkpoints, checkpoint, target)
     step = int(state.pop("step"))
-    digest = manifest.digest(folder.checkpoints / str(step) / "state")
     try:
         temperature = _stored_temperature(folder.read_results(), step)
     except (AttributeError, LookupError, TypeError, ValueError):
@@ -121,6 +119,22 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
         sha256=digest,
         temperature=temperature,
     )
+
+
+def _restore(
+    directory: pathlib.Path, which: str | int, target: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """(state, SHA-256) of a checkpoint, beside a training that may remove it."""
+    while True:
+        with Checkpoints(directory, read_only=True) as checkpoints:
+            known = checkpoints.steps()
+            try:
+                state, _ = checkpoints.restore(which, target, partial=True)
+                step = int(state["step"])
+                return state, manifest.digest(directory / str(step) / "state")
+            except Exception:
+                if all((directory / str(step)).exists() for step in known):
+                    raise
 
 
 def load_classifier(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:

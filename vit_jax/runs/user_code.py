@@ -55,7 +55,7 @@ def _list_of_named() -> pathlib.Path:
 
 def _named() -> set[str]:
     """SHA-256 of all files that were named, to this process or on this machine."""
-    with contextlib.suppress(OSError, UnicodeDecodeError):
+    with contextlib.suppress(OSError, UnicodeDecodeError, UserError):
         return _NAMED | set(_list_of_named().read_text(encoding="ascii").split())
     return _NAMED
 
@@ -65,7 +65,7 @@ def _remember(digest: str) -> None:
         return
     _NAMED.add(digest)
     # Without a cache folder the file has to be named in each process.
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, UserError):
         _list_of_named().parent.mkdir(parents=True, exist_ok=True)
         with _list_of_named().open("a", encoding="ascii") as file:
             file.write(digest + "\n")
@@ -78,10 +78,10 @@ def absolute_code(path: str) -> str:
 
 def _find(path: str) -> pathlib.Path:
     file = pathlib.Path(absolute_code(path))
-    if not file.is_file():
+    if not file.is_file() or file.suffix != ".py":
         raise UserError(
-            f"config.code is {path}, but there is no such file; give the path of the "
-            "Python file that has the model, data source or augmentation."
+            f"config.code is {path}, but there is no such Python file (.py); give the "
+            "path of the one that has the model, data source or augmentation."
         )
     return file
 

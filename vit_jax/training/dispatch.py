@@ -150,7 +150,8 @@ def _require_memory(compiled: Any, experiment: Experiment, batch_bytes: int) -> 
 
     `batch_bytes` is the size of one dispatch's batches, over all devices.
     """
-    sizes, free = compiled.memory_analysis(), meshes.free_bytes(experiment.mesh)
+    sizes = compiled.memory_analysis()
+    free = meshes.free_bytes(experiment.mesh.local_devices)
     if sizes is None or free is None:
         return
     new = sizes.output_size_in_bytes - sizes.alias_size_in_bytes

@@ -235,7 +235,7 @@ def _require_memory(experiment: Experiment) -> None:
     """
     config, mesh, model = experiment.stage_config, experiment.mesh, experiment.model
     images, teacher = experiment.splits["train"].images, experiment.teacher_run
-    image_shape, free = images.shape[1:], meshes.free_bytes(mesh)
+    image_shape, free = images.shape[1:], meshes.free_bytes(mesh.local_devices)
     input_shape = augment.input_shape(image_shape, config.data.resize)
     state, parts = experiment.state_shapes, mesh.size if config.shard_params else 1
     read, seen = math.prod(image_shape), math.prod(input_shape)

@@ -4,8 +4,6 @@ import dataclasses
 import math
 from typing import Any
 
-from vit_jax.runs.ranking import NEVER_BEST, rank
-
 
 @dataclasses.dataclass
 class History:
@@ -28,12 +26,9 @@ class History:
     compile_seconds: float = 0.0
     linear_probe: dict[str, Any] | None = None
 
-    def add_evaluation(self, step: int, scores: dict[str, float | None]) -> bool:
-        """Adds {"accuracy", "loss"}; returns whether they are the best so far."""
-        ranks = [rank(e["accuracy"], e["loss"]) for e in self.evaluations]
+    def add_evaluation(self, step: int, scores: dict[str, float | None]) -> None:
+        """Adds {"accuracy", "loss"} of an evaluation."""
         self.evaluations.append({"step": step, **scores})
-        new = rank(scores["accuracy"], scores["loss"])
-        return new > max(ranks, default=NEVER_BEST)
 
     @property
     def last_evaluated_step(self) -> int:
@@ -75,11 +70,18 @@ class History:
         They do when the best accuracy reaches `target` (None: never), or when at least
         `patience` evaluations have followed the best one (0: never).
         """
-        patience, target = config_early_stopping.patience, config_early_stopping.target
-        accuracies = [
-            -math.inf if math.isnan(a) else a for a in self._of_this_stage("accuracy")
-        ]
+        patience = config_early_stopping.patience
+        accuracies = self._accuracies()
         best = max(accuracies, default=-math.inf)
-        if target is not None and best >= target:
+        if self.has_reached(config_early_stopping.target):
             return True
         return bool(patience) and best in accuracies[:-patience]
+
+    def has_reached(self, target: float | None) -> bool:
+        """Whether an accuracy of this stage is at least `target`; None: it is not."""
+        return target is not None and max(self._accuracies(), default=-1.0) >= target
+
+    def _accuracies(self) -> list[float]:
+        """Those of this stage, with -inf for NaN."""
+        accuracies = self._of_this_stage("accuracy")
+        return [-math.inf if math.isnan(a) else a for a in accuracies]

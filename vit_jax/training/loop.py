@@ -145,7 +145,7 @@ class Loop:
         scale_before = self._history.lr_scale(schedule)
         scores = experiment.evaluate(self._state.variables)
         split = experiment.evaluated_split
-        is_best = self._history.add_evaluation(step, scores)
+        self._history.add_evaluation(step, scores)
         self._log.record(
             {"step": step, "split": split, **scores, **self._log.clock.times()}
         )
@@ -162,7 +162,7 @@ class Loop:
                 f"the learning rate is now {scale:.3g} times the schedule's peak, by "
                 f"config.schedule.plateau_patience={schedule.plateau_patience}"
             )
-        if is_due or is_best or finished:
+        if is_due or finished or self._checkpoints.would_be_best(**scores):
             self._save(**scores)
 
     def _save(self, accuracy: float | None = None, loss: float | None = None) -> None:

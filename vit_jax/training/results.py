@@ -1,13 +1,14 @@
 """The results of a finished run."""
 
 import dataclasses
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from vit_jax import models
 from vit_jax.config.stages import stage_configs
 from vit_jax.models import backend
 from vit_jax.runs.checkpoint import Checkpoints
-from vit_jax.runs.load import selected_checkpoint
+from vit_jax.runs.load import selected_checkpoint, stored_scores
 from vit_jax.training import resolve, trainable
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.history import History
@@ -60,6 +61,33 @@ def score_best(
         "device": device.device_kind,
         "num_devices": experiment.mesh.size,
     }
+
+
+def keep_scores(
+    old: Mapping[str, Any], new: Mapping[str, Any], steps: Collection[int]
+) -> dict[str, Any]:
+    """The results `new` with what `evaluate` had added to `old` before.
+
+    Args:
+      old: results.json as it is, or {}.
+      new: what `score_best` returns.
+      steps: of the checkpoints that are kept; scores of others are left out.
+    """
+    results, stored = dict(new), dict(old.get("other_checkpoints", {}))
+    if "best_step" in old:
+        stored[str(old["best_step"])] = {
+            name: scores
+            for name, scores in old.items()
+            if isinstance(scores, dict) and "num_examples" in scores
+        }
+    for step, splits in stored.items():
+        if splits and int(step) in steps:
+            place = stored_scores(results, int(step))
+            for split, scores in splits.items():
+                # The log was shorter then.
+                lasting = {k: v for k, v in scores.items() if not k.endswith("_logged")}
+                place[split] = lasting | (place.get(split) or {})
+    return results
 
 
 def describe_stages(

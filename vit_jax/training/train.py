@@ -29,7 +29,7 @@ from vit_jax.training.logs import TrainClock
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say, waiting
-from vit_jax.training.results import score_best
+from vit_jax.training.results import keep_scores, score_best
 from vit_jax.training.start import FirstWeights, with_variables
 from vit_jax.training.summary import describe_stage, summarize
 from vit_jax.training.teacher import load_teacher, require_teacher
@@ -131,7 +131,8 @@ def _train_and_evaluate(
                 raise UserError(
                     f"{folder.path} holds a run of {int(state.step):,} steps, after "
                     f"which other settings ({changes}) would train none; give "
-                    f"{_what_lengthens(experiment, int(state.step))}another --workdir."
+                    f"{_what_lengthens(experiment, history, int(state.step))}another "
+                    "--workdir."
                 )
             results = processes.broadcast_from_primary(folder.read_results)
             if results.get("num_steps") == int(state.step):
@@ -160,9 +161,12 @@ def _train_and_evaluate(
                 opt_state = experiment.init_state().opt_state
                 state = dataclasses.replace(state, opt_state=opt_state)
                 say(describe_stage(experiment))
-            results = score_best(experiment, checkpoints, state, history)
+            scored = score_best(experiment, checkpoints, state, history)
             if experiment.scoring is masked:
                 masked.save_reconstructions(folder, experiment, state.variables)
+        results = processes.broadcast_from_primary(
+            lambda: keep_scores(folder.read_results(), scored, checkpoints.steps())
+        )
     folder.write("results", results)
     if not processes.is_primary():
         return results
@@ -199,13 +203,14 @@ def _is_done(experiment: Experiment, history: History, step: int) -> bool:
     return experiment.is_last and is_finished(experiment, history, step)
 
 
-def _what_lengthens(experiment: Experiment, step: int) -> str:
+def _what_lengthens(experiment: Experiment, history: History, step: int) -> str:
     """For a message: the setting that would let a finished run go on, and "or "."""
     if experiment.config.linear_probe:
         return ""
     key = "num_steps"
     if step < experiment.plan.last_step:
-        key = "early_stopping.patience"
+        has_reached = history.has_reached(experiment.stage_config.early_stopping.target)
+        key = f"early_stopping.{'target' if has_reached else 'patience'}"
     stage = f"stages.{experiment.stage}." if experiment.config.stages else ""
     return f"a larger config.{stage}{key}, or "
 
