@@ -22,7 +22,7 @@ split once, after the last epoch; --config.data.validation=0
 Ours, by this protocol, seed 0, 2 CPU cores: :baseline has 63.35% (95% interval 62.40 to
 64.29%) after 198 CPU minutes, with 95% of the training images right in the last epoch.
 :stronger has 74.36% (73.49 to 75.21%), by this protocol, seed 0, on an H200; its
-training loss is above the study's from the fourth epoch on (docs/systems.md). The
+training loss is above the study's from the sixth epoch on (docs/systems.md). The
 others are not measured at full length.
 
 Ours where the study is silent: the baseline's optimizer (AdamW without decay) and rate

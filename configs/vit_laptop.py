@@ -4,9 +4,10 @@
     python -m vit_jax.main --config=configs/vit_laptop.py --workdir=runs/hour
     python -m vit_jax.main --config=configs/vit_laptop.py:long --workdir=runs/long
 
-The variants train for 30, 120 and 480 CPU minutes; two busy cores use two a minute. How
-many steps these are is measured before the first one, best on a quiet machine. On a
-GPU, --config.time_budget="5 minutes" or --config.num_steps says how long.
+The variants train for 30, 120 and 480 CPU minutes, which take half as long by the clock
+if they keep two cores busy. How many steps these are is measured before the first one,
+best on a quiet machine. On a GPU, --config.time_budget="5 minutes" or
+--config.num_steps says how long.
 
 Three stages of two 3x3 convolutions, each with BatchNorm and ReLU, and average pooling
 leave 16 tokens of an image, which two blocks and mean pooling classify. Muon (Jordan,

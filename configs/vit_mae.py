@@ -10,9 +10,8 @@ the same `model` settings starts from it, such as that of this file:
         --config.objective=classification --config.pretrained.path=runs/mae \
         --config.data.select_on=val --config.data.validation=5000
 
-A step of 128 images took 0.67 s of processor time, over both cores of a CPU that other
-programs used as well; the 6 epochs have 2,344 steps. He et al. train for hundreds of
-epochs, so more of them (--config.num_epochs) are the first thing to try.
+The 6 epochs have 2,344 steps. He et al. train for hundreds of epochs, so more of them
+(--config.num_epochs) are the first thing to try.
 
 Result: not measured yet. In a smaller form, vit_small_data.py:mae, 8 epochs did not
 help a classifier of 20,000 images (docs/finetuning.md).

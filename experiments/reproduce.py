@@ -127,7 +127,7 @@ def _choose(text: str | None, known: Iterable[str], default: Iterable[str]):
     names = [name for word in words for name in fnmatch.filter(known, word) or [word]]
     for name in names:
         require_known(name, known, "row or protocol", "take")
-    return names
+    return [*dict.fromkeys(names)]
 
 
 def make_line(jobs: Jobs, job: Job, row: str, protocol: str) -> dict[str, Any]:

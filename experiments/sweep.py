@@ -142,7 +142,7 @@ def main(arguments: Sequence[str]) -> None:
     check_sweep(config)
     rates = [config.optim.learning_rate]
     if options.learning_rates:
-        rates = _rates(options.learning_rates)
+        rates = [*dict.fromkeys(_rates(options.learning_rates))]
     for rate in rates:  # A config checks each value that it is given.
         config.copy_and_resolve_references()["optim.learning_rate"] = rate
     members = [Member(rate, seed) for rate in rates for seed in range(options.seeds)]

@@ -111,8 +111,11 @@ def _torch_step(model: str, mode: str, session: Session) -> dict[str, Any]:
         arguments += ["--against=torch", f"--torch_mode={mode}"]
     result = _benchmark(f"torch-{mode}-{model}", session, *arguments)
     for name, seconds in result.get("step_seconds", {}).items():
-        line = f"{model} {name}: {1e3 * seconds['median']:.2f} ms a step, {mode}"
+        line = f"{model} {name}: {1e3 * seconds['median']:.2f} ms a step"
         result["summary"].append(line)
+    # PyTorch's step is eager where it could not be compiled.
+    if "torch_mode" in result:
+        result["summary"].append(f"{model}: PyTorch's mode is {result['torch_mode']}")
     return result
 
 
@@ -131,7 +134,9 @@ def _benchmark(name: str, session: Session, *arguments: str) -> dict[str, Any]:
     return functools.reduce(lambda a, f: a | json.loads(f.read_text()), files, outcome)
 
 
-def _train(module: str, name: str, session: Session, *arguments: str) -> dict[str, Any]:
+def _train(
+    module: str, name: str, session: Session, *arguments: str, with_test: bool = True
+) -> dict[str, Any]:
     """A command that trains runs below OUT/NAME, and what they have reached."""
     out = session.options.out / name
     left = session.seconds_left()
@@ -147,7 +152,7 @@ def _train(module: str, name: str, session: Session, *arguments: str) -> dict[st
         # Most of a small run's time would be the compilation of a policy.
         *(["--config.augment.policy=none"] if session.options.small else []),
     )
-    runs = describe_training(out)
+    runs = describe_training(out, with_test)
     return outcome_of(status) | {"runs": runs, "summary": summarize(runs)}
 
 
@@ -204,7 +209,7 @@ def _arms(study: str, session: Session) -> dict[str, Any]:
         arguments.append("--epochs=40")
     return _train(
         "experiments.search", f"arms-{study}", session, f"--study={study}",
-        "--seeds=1", *arguments,
+        "--seeds=1", *arguments, with_test=False,
     )  # fmt: skip
 
 

@@ -11,8 +11,12 @@ from vit_jax.runs.records import evaluations
 _COLUMNS = ("step", "epoch", "seconds", "accuracy", "loss")
 
 
-def describe_training(out: pathlib.Path) -> dict[str, dict[str, Any]]:
+def describe_training(out: pathlib.Path, with_test: bool) -> dict[str, dict[str, Any]]:
     """What the runs below OUT/runs have reached, whether they are finished or not.
+
+    Args:
+      with_test: whether the test accuracies are read; not those of a search's arms,
+        between which images held out choose.
 
     Returns:
       For each run its seed, its evaluations during the training (the accuracy is that
@@ -20,12 +24,12 @@ def describe_training(out: pathlib.Path) -> dict[str, dict[str, Any]]:
       finished, its test accuracy and what `describe_run` says; or why it failed.
     """
     return {
-        path.name: _describe(RunFolder(path))
+        path.name: _describe(RunFolder(path), with_test)
         for path in sorted((out / "runs").glob("*"))
     }
 
 
-def _describe(folder: RunFolder) -> dict[str, Any]:
+def _describe(folder: RunFolder, with_test: bool) -> dict[str, Any]:
     scored = [
         {name: record.get(name) for name in _COLUMNS}
         for record in evaluations(folder.read_metrics())
@@ -35,7 +39,8 @@ def _describe(folder: RunFolder) -> dict[str, Any]:
         described["seed"] = folder.read("config")["seed"]
     if is_finished(folder):
         described |= describe_run(folder)
-        described["test_accuracy"] = folder.read("results")["test"]["accuracy"]
+        if with_test:
+            described["test_accuracy"] = folder.read("results")["test"]["accuracy"]
     elif (error := folder.path / "error.txt").exists():
         described["error"] = error.read_text(errors="replace")
     return described
@@ -53,7 +58,7 @@ def summarize(runs: dict[str, dict[str, Any]]) -> list[str]:
             line += f"; {_percent(run['test_accuracy'])} test"
         elif "error" in run:
             line += f"; {run['error'].strip().splitlines()[-1]}"
-        else:
+        elif "best_epoch" not in run:
             line += "; not finished"
         lines.append(line)
     return lines

@@ -16,7 +16,7 @@ ALL_IMAGES = {
     "data.validation": 0, "data.validation_fraction": 0.0, "data.select_on": "nothing"
 }  # fmt: skip
 # It only measures the speed, and a warm-up could be longer than it is.
-PROBE = {"time_budget": "1 minute", "schedule.warmup": "0 epochs"}
+PROBE = {"time_budget": "1 minute", "num_steps": None, "schedule.warmup": "0 epochs"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +72,8 @@ class Search:
 
         With a time budget for all runs, each measures its own speed.
         """
-        return self.study.equal_time and not self.shared.get("time_budget")
+        budget = self.shared.get("time_budget")
+        return self.study.equal_time and budget in (None, "None")
 
     def probe(self, rival: str) -> Job:
         """A short run that measures the rival's speed."""
@@ -85,7 +86,8 @@ class Search:
             ours, probe = self.our_jobs()[0], self.probe(rival)
             if not (self.jobs.is_finished(ours) and self.jobs.is_finished(probe)):
                 return None
-            length = {"num_epochs": self._equal_epochs(ours, probe)}
+            epochs = self._equal_epochs(ours, probe)
+            length = {"num_epochs": epochs, "num_steps": None, "time_budget": None}
         return self.final_jobs(pathlib.Path(rival).stem, rival, length)
 
     def _equal_epochs(self, ours: Job, probe: Job) -> float:

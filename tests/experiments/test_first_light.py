@@ -138,7 +138,10 @@ def test_accuracy_over_seconds(tiny_run, tmp_path):
     RunFolder(tmp_path / "runs" / "tiny").write("job", {"wall_seconds": 30.0})
     shutil.copytree(tiny_run[0], tmp_path / "runs" / "cut")
     (tmp_path / "runs" / "cut" / "results.json").unlink()
-    runs = describe_training(tmp_path)
+    runs = describe_training(tmp_path, with_test=True)
+    without = describe_training(tmp_path, with_test=False)
+    assert "test_accuracy" not in without["tiny"]
+    assert "not finished" not in summarize(without)[1]
     seconds = [record["seconds"] for record in runs["tiny"]["evaluations"]]
     assert len(seconds) == 2 and 0 < seconds[0] < seconds[1]
     assert runs["tiny"]["test_accuracy"] == tiny_run[1]["test"]["accuracy"]

@@ -48,7 +48,9 @@ def test_seeds_start_at_the_studys_own(capsys, tmp_path):
 
 
 def test_patterns(capsys, tmp_path):
-    arguments = ["--only=vit_256x6*", "--seeds=1", "--protocols=holdout"]
+    # A row that two patterns name is trained once.
+    only = "--only=vit_256x6_baseline,vit_256x6*"
+    arguments = [only, "--seeds=1", "--protocols=holdout"]
     main([f"--out={tmp_path}", "--dry_run", *arguments])
     assert len(capsys.readouterr().out.splitlines()) == 6
 

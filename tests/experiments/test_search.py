@@ -261,6 +261,8 @@ def test_a_rival_trains_for_as_long(final):
     # Seed 0 took 8 s; at 900 images/s these are 24 epochs of 300 images.
     jobs = search.rival_jobs(rival)
     assert [job.settings["num_epochs"] for job in jobs] == [24.0, 24.0]
+    # A number of steps that all runs share would be another time.
+    assert {job.settings["num_steps"] for job in (*jobs, probe)} == {None}
 
 
 def test_a_probe_that_fails_is_told(final, capsys):
