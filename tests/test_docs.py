@@ -24,7 +24,7 @@ def anchors(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_and_commands(page):
     text = page.read_text(encoding="utf-8")
-    links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'src="([^"]+)"', text)
+    links = re.findall(r"\]\(\s*([^)\s]+)\)", text) + re.findall(r'src="([^"]+)"', text)
     for link in links:
         target, _, anchor = link.partition("#")
         if target.startswith("https:"):

@@ -156,5 +156,8 @@ def test_a_soak_reads_what_a_real_process_holds(monkeypatch):
     for name, medians in result["medians_of_quarters"].items():
         values = [sample[name] for sample in result["samples"]]
         assert min(values) <= min(medians) <= max(medians) <= max(values)
+    for name in ("threads", "open_files"):
+        _, second, _, last = result["medians_of_quarters"][name]
+        assert last <= second + 1, name
     with pytest.raises(RuntimeError, match="ended with 1"):
         soak.measure(["--config.num_steps=none at all"])

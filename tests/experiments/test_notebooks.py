@@ -82,6 +82,7 @@ def get_config():
 
 @pytest.mark.slow
 def test_evaluate_run_of_a_model_of_ones_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     file, workdir = tmp_path / "my_code.py", tmp_path / "run"
     file.write_text(OWN_MODEL)
     # In another process, so that the model does not stay in the table of this one.

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
+from vit_jax.errors import printable
 from vit_jax.figures import confusion, style
 
 
@@ -108,3 +109,7 @@ def test_names_are_shown_as_they_are(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the names are too long for the layout
         assert style.save(figure, tmp_path / "figure.png").stat().st_size > 1000
+    labels = figure.axes[0].get_xticklabels()
+    assert not any(label.get_parse_math() for label in labels)
+    shown = [label.get_text() for label in labels]
+    assert shown[:6] == [printable(name) for name in HOSTILE[:6]]

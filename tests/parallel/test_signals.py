@@ -76,6 +76,7 @@ def main(arguments):
     lowered = jax.jit(step).lower(jnp.ones((8, 8)))
     print("compiling", flush=True)
     lowered.compile()
+    print("too late", flush=True)
     time.sleep(60)
 run_command(main)
 """
@@ -84,7 +85,8 @@ run_command(main)
 def wait(process, limit=60):
     """(status, standard error), and the seconds that it took."""
     start = time.monotonic()
-    _, errors = process.communicate(timeout=limit)
+    output, errors = process.communicate(timeout=limit)
+    assert "too late" not in output, "the program was compiled before the signal"
     return process.returncode, errors, time.monotonic() - start
 
 

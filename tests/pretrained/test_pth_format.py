@@ -97,6 +97,7 @@ def test_pth_of_absurd_or_compressed_members_is_refused(tmp_path):
     assert "declares 2,147,483," in refusal(path)
 
 
+@pytest.mark.slow
 class TestPyTorchsOwnFiles:
     torch = property(lambda self: pytest.importorskip("torch"))
 

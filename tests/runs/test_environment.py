@@ -1,5 +1,6 @@
 """The record of the software and hardware of a run."""
 
+import calendar
 import json
 import sys
 import time
@@ -20,4 +21,4 @@ def test_versions_devices_command_and_time():
     assert (found["num_devices"], found["num_processes"]) == (8, 1)
     assert found["command"] == sys.orig_argv and found["device"] == "cpu"
     started = time.strptime(found["started"], "%Y-%m-%dT%H:%M:%SZ")
-    assert abs(time.mktime(started) - time.mktime(time.gmtime(before))) < 60
+    assert abs(calendar.timegm(started) - before) < 60

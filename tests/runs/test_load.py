@@ -49,7 +49,7 @@ def test_a_depth_that_takes_minutes_to_trace_is_refused_at_once(key, name, copie
     start = time.monotonic()
     with pytest.raises(UserError, match=rf"config\.{key}\.{name} is 1000"):
         load_run(copied_run)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
 
 
 def test_relative_folders_work(tiny_run, monkeypatch):

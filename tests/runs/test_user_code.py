@@ -27,6 +27,12 @@ ROOT = pathlib.Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "adding_a_model.md"
 
 
+@pytest.fixture(autouse=True)
+def own_list(tmp_path, monkeypatch):
+    """Files that are named here do not become trusted on this machine."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def my_code(tmp_path, monkeypatch):
     """The file of the documentation, and tables that are put back afterwards."""
@@ -226,10 +232,7 @@ def test_a_run_stores_where_its_code_lies(tiny_config, tmp_path, monkeypatch):
     assert not folder.changes(built.config, {})
 
 
-def test_code_of_a_stranger_is_not_run_before_it_is_named(
-    copied_run, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def test_code_of_a_stranger_is_not_run_before_it_is_named(copied_run, tmp_path):
     file, trace = copied_run / "model.py", tmp_path / "it_ran"
     touch = f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n"
     file.write_text(touch + "MODELS = {}")

@@ -98,7 +98,7 @@ def test_an_interval_lasts_from_its_first_step_to_its_last(tmp_path):
     assert [r["step"] for r in records] == [8, 12, 20, 24, 32, 36]
     lasted = np.diff(marks) / (8, 4, 8, 4, 8, 4)
     # A dispatch later it would be half as many again, or twice as many.
-    np.testing.assert_allclose([r["step_seconds"] for r in records], lasted, rtol=0.2)
+    np.testing.assert_allclose([r["step_seconds"] for r in records], lasted, rtol=0.4)
     assert 9 * 0.1 <= clock.seconds <= time.monotonic() - marks[0]
 
 

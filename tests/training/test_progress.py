@@ -84,7 +84,7 @@ def test_waiting_is_said_once_and_counted_on_a_screen(capsys, monkeypatch):
     assert capsys.readouterr() == ("compiling ...\n", "")
     monkeypatch.setitem(sys.modules, "ipykernel", sys)
     with waiting("compiling"):
-        time.sleep(1.2)
+        time.sleep(1.5)
     out, err = capsys.readouterr()
     assert out == "compiling ...\n" and "compiling: 1 s" in err
 
