@@ -67,6 +67,7 @@ def make_jobs(
         if small and variant == "finetune":
             for key in ("num_steps", "schedule.warmup"):
                 small |= {f"stages.{i}.{key}": small[key] for i in (0, 1)}
+            small["num_steps"] = None  # Each stage has its own.
         return Job(name, config, {**small, **settings, **overrides})
 
     cifar10 = data_settings(options.data)

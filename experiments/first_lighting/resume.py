@@ -128,8 +128,8 @@ def main(arguments: Sequence[str]) -> None:
     }
     jobs = Jobs(top / str(os.getpid()), parallel=2 * len(names))
     interrupted = interrupt(jobs, made["pieces"])
-    if None in interrupted.values():
-        raise UserError("A run was not interrupted, so that nothing was resumed.")
+    if any(map(jobs.is_finished, made["pieces"])):
+        raise UserError("A run ended before its signal, so that nothing was resumed.")
     all_jobs = made["whole"] + made["pieces"]
     jobs.launch(all_jobs)
     failed = {job.name: jobs.error(job) for job in all_jobs if jobs.error(job)}

@@ -1,4 +1,4 @@
-"""Config files, found by path or name, and the settings of older run folders."""
+"""Config files, found by path or name."""
 
 import ast
 import pathlib

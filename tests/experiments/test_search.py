@@ -73,7 +73,8 @@ def test_every_final_run_can_be_made(study, all_images, tmp_path):
         check_job(search.probe(rival))
         # Equal time may shorten a rival's training as much as this.
         for epochs in (6, 150):
-            check_job(search.final_jobs("rival", rival, {"num_epochs": epochs})[0])
+            length = {"num_epochs": epochs, "num_steps": None, "time_budget": None}
+            check_job(search.final_jobs("rival", rival, length)[0])
 
 
 def make_run(jobs, job, *, accuracies, test_accuracy, seconds=10.0, speed=900.0):

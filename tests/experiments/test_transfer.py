@@ -21,12 +21,18 @@ from experiments.transfer import (
 )
 
 
-def make_study(out):
+def make_study(out, *arguments):
     """(jobs, helpers, arms) of one seed."""
     parser, jobs = argparse.ArgumentParser(), Jobs(out)
     add_arguments(parser, out=str(out))
     parser.add_argument("--data100")
-    return jobs, *make_jobs(jobs, parser.parse_args(["--seeds=1"]), {})
+    return jobs, *make_jobs(jobs, parser.parse_args(["--seeds=1", *arguments]), {})
+
+
+def test_a_small_study_has_settings_that_fit(tmp_path):
+    _, helpers, arms = make_study(tmp_path, "--small")
+    for job in (*helpers.values(), *arms):
+        assert job.load_config().batch_size == 32
 
 
 def test_each_arm_starts_from_its_helper(tmp_path, capsys):

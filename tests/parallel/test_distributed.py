@@ -138,13 +138,21 @@ def test_two_processes_resume_with_the_same_bits(signalled, tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_learn_from_a_run_and_start_from_it(alone, tmp_path):
-    paths = (f"--config.distill.teacher={alone}", f"--config.pretrained.path={alone}")
-    with training(tmp_path, *paths, "--config.num_steps=6") as both:
+def test_two_processes_learn_from_a_run_and_start_from_it(tmp_path):
+    stem = {
+        "model.stem": "conv", "model.stem_channels": "(8,)",
+        "model.stem_norm": "batch", "num_steps": "6",
+    }  # fmt: skip
+    before, after = tmp_path / "before", tmp_path / "after"
+    train_and_evaluate(make_config(num_devices=1, **stem), before)
+    settings = [f"--config.{key}={value}" for key, value in stem.items()]
+    settings += [f"--config.distill.teacher={before}"]
+    settings += [f"--config.pretrained.path={before}"]
+    with training(after, *settings) as both:
         texts = outputs(both)
         assert [process.returncode for process in both] == [0, 0], texts
-    assert RunFolder(tmp_path).read("results")["num_steps"] == 6
-    assert RunFolder(tmp_path).read("pretrained")["mapped"]
+    assert RunFolder(after).read("results")["num_steps"] == 6
+    assert RunFolder(after).read("pretrained")["mapped"]
 
 
 def by_number(path):

@@ -400,7 +400,7 @@ def test_all_damaged_is_an_error_and_nothing_is_removed(two_checkpoints):
 def test_what_would_be_best_is_compared_with_what_is_undamaged(tmp_path):
     rows = [
         (0.5, 1.0, True), (NAN, NAN, False), (0.6, NAN, False), (0.6, 1.0, True),
-        (0.6, 0.9, True), (0.6, 0.9, False), (None, 0.1, False),
+        (0.6, 0.9, True), (0.6, 0.9, False), (None, 0.1, False), (0.5, 0.1, False),
     ]  # fmt: skip
     with Checkpoints(tmp_path) as checkpoints:
         for step, (accuracy, loss, is_best) in enumerate(rows, 1):
@@ -410,8 +410,9 @@ def test_what_would_be_best_is_compared_with_what_is_undamaged(tmp_path):
     with pytest.warns(UserWarning, match="Checkpoint 5 is damaged"):
         checkpoints = Checkpoints(tmp_path)
     with checkpoints:
-        assert checkpoints.would_be_best(0.61, 0.5)
-        assert not checkpoints.would_be_best(0.59, 0.5)
+        assert checkpoints.steps() == [7, 8]
+        assert checkpoints.would_be_best(0.59, 0.5)
+        assert not checkpoints.would_be_best(0.49, 0.5)
 
 
 @pytest.mark.parametrize("next_step", [2, 3])

@@ -91,9 +91,11 @@ def load_entry(
     recipe = {k: v for k, v in flatten(config) if k not in ignored}
     records = folder.read_metrics()
     results = folder.read_results()
-    if "num_steps" not in results:
-        # Another length than that of a finished run, so never one of its seeds.
-        recipe["unfinished"] = run.step
+    last_step = max((record["step"] for record in records), default=0)
+    # A run that is made longer still has its earlier results.
+    if last_step > results.get("num_steps", -1):
+        # It is of another length than any other run, so it is no seed of one.
+        recipe["unfinished"] = str(run.workdir)
         name = f"{name}, unfinished"
     stored = stored_scores(results, run.step).get("test", {})
     scores = scoring.describe_scores(scored.logits, test)

@@ -4,7 +4,7 @@ settings.py       the table: default, meaning and allowed values of every settin
                   model_settings.py and augment_settings.py are parts of it
 fields.py         kinds of settings, each with its check
 values.py         defaults, assignment and validation
-files.py          config files, and the settings in run folders
+files.py          config files
 command_line.py   --config.group.name=value, the list of settings, and what may differ
                   when a finished run is scored
 stages.py         parts of one training, each with settings of its own

@@ -1,4 +1,4 @@
-"""Config files and the settings that run folders keep.
+"""Config files.
 
 A config file has a function `get_config()`, or `get_config(variant="...")`, which
 returns `default_config()` with the settings changed that it is about:

@@ -156,7 +156,7 @@ def check_config(config: ConfigDict) -> None:
         changed = config[key] != FIELDS[key].default
         if changed and config.stages and not config.linear_probe:
             raise UserError(
-                f"config.{key} is {config[key]:g}, but each of config.stages has a "
+                f"config.{key} is {show(config[key])}, but each of config.stages has a "
                 f"length of its own; set config.stages.0.{key}, and so on, instead."
             )
     if config.linear_probe and config.model.distillation_token:

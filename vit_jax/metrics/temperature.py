@@ -53,8 +53,8 @@ def fit(
     if gain.mean() <= 2 * error:
         return 1.0, (
             "in cross-validation it changed the negative log-likelihood by "
-            f" {-gain.mean():+.4f} ± {error:.4f} (standard "
-            "error), which is no clear gain"
+            f"{-gain.mean():+.4f} ± {error:.4f} (standard error), which is no clear "
+            "gain"
         )
     return _most_probable(logits, labels), ""
 

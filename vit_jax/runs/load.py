@@ -124,7 +124,10 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
 def _restore(
     directory: pathlib.Path, which: str | int, target: dict[str, Any]
 ) -> tuple[dict[str, Any], str]:
-    """(state, SHA-256) of a checkpoint, beside a training that may remove it."""
+    """(state, SHA-256) of a checkpoint, beside a training that may remove it.
+
+    Several processes, which have to read alike, do not try again.
+    """
     while True:
         with Checkpoints(directory, read_only=True) as checkpoints:
             known = checkpoints.steps()
@@ -133,7 +136,8 @@ def _restore(
                 step = int(state["step"])
                 return state, manifest.digest(directory / str(step) / "state")
             except Exception:
-                if all((directory / str(step)).exists() for step in known):
+                kept = all((directory / str(step)).exists() for step in known)
+                if kept or jax.process_count() > 1:
                     raise
 
 

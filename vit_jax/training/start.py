@@ -75,7 +75,7 @@ def pretrained_variables(
                 f"The BatchNorms of the run {own.workdir} are others than the model's; "
                 "set config.model to that run's settings."
             )
-        stats = found
+        stats = jax.device_get(found)
     return {"params": params, "batch_stats": stats}, report
 
 
