@@ -140,7 +140,7 @@ def test_hold_out_of_more_than_there_is(settings):
 
 def test_hold_out_of_a_class_without_images():
     splits = {"train": make_dataset([20, 0]), "test": make_dataset([4, 4])}
-    with pytest.raises(UserError, match=r'"class_1" has 0 training images'):
+    with pytest.raises(UserError, match=r'"class_1" has no training images'):
         hold_out(splits, validation=0, select_on="test")
 
 

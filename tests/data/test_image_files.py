@@ -1,6 +1,7 @@
 """Image files of many kinds as arrays."""
 
 import io
+import struct
 import subprocess
 import sys
 
@@ -15,6 +16,17 @@ from vit_jax.data.image_files import (
     decode_image,
     read_image,
 )
+
+
+def test_exif_data_that_pillow_cannot_write_or_read(tmp_path):
+    image = Image.fromarray(np.zeros((4, 6, 3), np.uint8))
+    # The orientation 6, and a resolution that is a text in place of a fraction.
+    entries = struct.pack("<HHIHHHHI4s", 0x0112, 3, 1, 6, 0, 0x011A, 2, 3, b"72")
+    odd = b"Exif\0\0II*\0" + struct.pack("<IH", 8, 2) + entries + bytes(4)
+    image.save(tmp_path / "odd.jpg", exif=odd)
+    assert read_image(tmp_path / "odd.jpg")[0].shape == (6, 4, 3)
+    image.save(tmp_path / "cut.png", exif=b"II*\0")
+    assert read_image(tmp_path / "cut.png")[0].shape == (4, 6, 3)
 
 
 def test_jpeg_and_exif_orientation(tmp_path):

@@ -1,10 +1,11 @@
 """Memory from shapes alone, and what is said where it does not fit."""
 
+import jax.numpy as jnp
 import pytest
 
 from vit_jax import models
 from vit_jax.errors import UserError
-from vit_jax.models import memory
+from vit_jax.models import backend, memory
 
 SHAPE = (8, 8, 3)
 
@@ -17,6 +18,21 @@ def test_layers_outputs_grow_with_the_depth():
         model = models.ViT(depth=depth, **small)
         sizes.append(sum(memory.activation_bytes(model, SHAPE)))
     assert sizes[0] > 0 and sizes[2] - sizes[1] == sizes[1] - sizes[0] > 0
+
+
+def test_attention_weights_count_where_they_are_stored():
+    small = {"patch_size": 1, "width": 32, "num_heads": 2, "num_classes": 4, "depth": 1}
+
+    def largest(**settings):
+        model = models.ViT(**small | settings)
+        return max(memory.activation_bytes(model, (16, 16, 3)))
+
+    plain = largest()
+    assert plain == 4 * 2 * 257**2
+    with backend.computing_for("gpu", "9.0"):
+        short = {"dtype": jnp.bfloat16}
+        assert largest(**short) == plain // 2
+        assert largest(**short, attention_implementation="cudnn") < plain // 8
 
 
 def test_the_largest_need_is_named():

@@ -71,6 +71,16 @@ class Plain(nn.Module):
         return nn.Dense(10)(images.reshape(len(images), -1))
 
 
+class WithoutBias(nn.Module):
+    """One whose head has a kernel only."""
+
+    @nn.compact
+    def __call__(self, images, *, train=False):
+        features = images.reshape(len(images), -1)
+        self.sow("intermediates", "features", features)
+        return nn.Dense(10, use_bias=False, name="head")(features)
+
+
 def test_a_linear_probe_needs_features_and_a_head(tiny_config):
     model, shape = Plain(), (8, 8, 1)
     with pytest.raises(UserError, match="Plain stores no features or has no layer"):
@@ -79,3 +89,12 @@ def test_a_linear_probe_needs_features_and_a_head(tiny_config):
         tiny_config().model, num_classes=10, image_shape=shape, dtype="float32"
     )
     resolve.check_probe(vit, models.variable_shapes(vit, shape), shape)
+    model = WithoutBias()
+    with pytest.raises(UserError, match="with a kernel and a bias"):
+        resolve.check_probe(model, models.variable_shapes(model, shape), shape)
+    config_model = tiny_config(model__distillation_token=True).model
+    deit = models.make_model(
+        config_model, num_classes=10, image_shape=shape, dtype="float32"
+    )
+    with pytest.raises(UserError, match="that alone computes the logits"):
+        resolve.check_probe(deit, models.variable_shapes(deit, shape), shape)

@@ -7,6 +7,7 @@ from jaxtyping import UInt8
 from ml_collections import ConfigDict
 
 from vit_jax import augment, data
+from vit_jax.config.stages import stage_configs
 from vit_jax.training.plan import make_plan
 
 NUM_VIEWS = 8  # Of each image: one for each of the first passes over the data.
@@ -24,6 +25,7 @@ def augmented_views(
       dataset: the training split.
       indices: of the images in it.
     """
+    config = stage_configs(config)[0]
     mean, std = data.normalization(config.data, dataset)
     config_augment = config.augment.copy_and_resolve_references()
     config_augment.label_smoothing = 0.0
@@ -62,6 +64,7 @@ def augmented_views(
 
 def describe_augmentation(config: ConfigDict, num_examples: int) -> str:
     """The augmentations that are on at the start of training, in a line."""
+    config = stage_configs(config)[0]
     config_augment = config.augment
     parts = [
         f"{part} {config_augment[part]}"

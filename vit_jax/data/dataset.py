@@ -193,6 +193,11 @@ def _check_rest(
     short = np.flatnonzero(rest < needed)
     if short.size:
         label = short[0]
+        if label not in train.labels:
+            raise UserError(
+                f'The class "{train.class_names[label]}" has no training images, but '
+                "every class needs some; leave it out of the data."
+            )
         val, subset_test = takes["val"][label], takes["subset_test"][label]
         raise UserError(
             f'The class "{train.class_names[label]}" has '

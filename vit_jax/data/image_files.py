@@ -79,7 +79,7 @@ def read_image(
             # 16 bits of a PGM file come as 32.
             is_deep = mode in _SIXTEEN_BIT or (mode == "I" and image.format == "PPM")
             with _decoding(image.width * image.height):
-                rgb = _to_rgb(ImageOps.exif_transpose(image), is_deep)
+                rgb = _to_rgb(_upright(image), is_deep)
                 if image_size is not None:
                     rgb = fit(rgb, image_size, image_size)
     except Image.DecompressionBombError as error:
@@ -121,6 +121,18 @@ def _too_large(path: pathlib.Path, found: str) -> UserError:
         f"{path} has {found} pixels, more than the {MAX_PIXELS} that are accepted, and "
         "was not decoded; make it smaller."
     )
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    """The image turned as its EXIF data say, if these can be read."""
+    image.load()
+    try:
+        image.getexif()
+    except Exception:  # of damaged data, of whatever kind
+        return image
+    # Pillow would write these data anew, and cannot write all that it can read.
+    image.info.pop("exif", None)
+    return ImageOps.exif_transpose(image)
 
 
 def _to_rgb(image: Image.Image, is_deep: bool) -> Image.Image:

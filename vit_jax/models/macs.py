@@ -4,13 +4,11 @@ import functools
 import math
 
 import jax
-import jax.numpy as jnp
 from flax import linen as nn
 from jax.extend.core import Jaxpr
 
 from vit_jax.models import backend
-from vit_jax.models.mae import MaskedAutoencoder
-from vit_jax.models.variables import variable_shapes
+from vit_jax.models.variables import example_inputs, variable_shapes
 
 
 @functools.cache
@@ -26,11 +24,6 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
     JAX's own `cost_analysis` counts otherwise (JAX 0.10): the body of every loop once,
     operations element by element too, and convolutions without zero padding.
     """
-    inputs = [jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)]
-    if isinstance(model, MaskedAutoencoder):
-        num_patches = math.prod(image_shape[:2]) // model.patch_size**2
-        shape = (1, model.num_visible(num_patches))
-        inputs.append(jax.ShapeDtypeStruct(shape, jnp.int32))
 
     def forward(variables, *inputs):
         return model.apply(variables, *inputs, train=False)
@@ -38,6 +31,7 @@ def count_macs(model: nn.Module, image_shape: tuple[int, int, int]) -> int:
     # The kernels for a CPU take other products for the same result.
     with backend.computing_for("tpu"):
         variables = variable_shapes(model, image_shape)
+        inputs = example_inputs(model, image_shape)
         return _count(jax.make_jaxpr(forward)(variables, *inputs).jaxpr)
 
 

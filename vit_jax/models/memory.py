@@ -4,10 +4,13 @@ import math
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from flax import linen as nn
 
 from vit_jax.errors import UserError
+from vit_jax.models import backend
 from vit_jax.models.variables import output_shapes
+from vit_jax.models.vit import ViT
 
 
 def num_bytes(tree: Any) -> int:
@@ -19,8 +22,24 @@ def activation_bytes(model: nn.Module, input_shape: tuple[int, int, int]) -> lis
     """Sizes of the outputs of all layers for one image [height, width, channels].
 
     Without a gradient no layer's output is kept longer than the next one needs it.
+    Attention weights, which the plain implementation alone is sure to store, have the
+    model's dtype.
     """
-    return [num_bytes(x) for x in jax.tree.leaves(output_shapes(model, input_shape))]
+    outputs = output_shapes(model, input_shape)
+    if not isinstance(model, ViT):
+        return [num_bytes(leaf) for leaf in jax.tree.leaves(outputs)]
+    num_heads, dtype = model.num_heads, jnp.dtype(model.dtype)
+    implementation = backend.attention_implementation(
+        model.attention_implementation, dtype, model.width // num_heads
+    )
+    itemsize = dtype.itemsize if implementation == "plain" else 0
+    # Of all outputs, only these have two equal axes behind one as long as the heads.
+    return [
+        leaf.size * itemsize
+        if leaf.shape[1:-2] == (num_heads,) and leaf.shape[-2] == leaf.shape[-1]
+        else num_bytes(leaf)
+        for leaf in jax.tree.leaves(outputs)
+    ]
 
 
 def require_memory(needs: dict[str, int], free: int | None) -> None:

@@ -215,6 +215,10 @@ def _fit_head(
             del renamed.tensors[name]
             reason = "the model has no distillation token"
             report.dropped[renamed.sources.pop(name)] = reason
+    if any(name.startswith("decoder") for name in report.dropped):
+        # A masked autoencoder, which has no pooling.
+        for name in {x for x in shapes if x.startswith("pool/")} - {*renamed.tensors}:
+            report.new[name] = "a masked autoencoder has no pooling"
     if head == "keep":
         if "head/bias" not in shapes:
             return  # A model of the user's own: `match_parameters` compares all names.

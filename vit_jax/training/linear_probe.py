@@ -37,7 +37,7 @@ def solve_head(
     It also returns how the head was found; see `fit_logistic`.
     """
     splits = {}
-    for name in [name for name in ("train", "val") if name in experiment.splits]:
+    for name in filter(None, ("train", experiment.evaluated_split)):
         with waiting(f"computing the features of {name}"):
             features = _features(experiment, state, name)
         splits[name] = features, experiment.splits[name].labels
@@ -62,8 +62,8 @@ def fit_logistic(
     """Kernel and bias of a logistic regression on the "train" features.
 
     Args:
-      splits: features and labels of "train" and perhaps "val", which chooses the
-        penalty.
+      splits: features and labels of "train" and perhaps of one more, which chooses
+        the penalty.
       class_weights: in the loss of "train"; None: all images count alike.
 
     Returns:
@@ -82,8 +82,8 @@ def fit_logistic(
     weights = None if class_weights is None else np.float64(class_weights)[labels]
     center, scale = features.mean(0), features.std(0) + 1e-6
     standardised = (features - center) / scale
-    judge = "val" if "val" in splits else "train"
-    strengths = _STRENGTHS if judge == "val" else (_DEFAULT_STRENGTH,)
+    judge = [*splits][-1]
+    strengths = (_DEFAULT_STRENGTH,) if judge == "train" else _STRENGTHS
     judges, judge_labels = splits[judge]
     found = []
     for strength in strengths:

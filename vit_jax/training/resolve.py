@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import data, models
 from vit_jax.config import describe_fields
+from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
 from vit_jax.runs.run import model_features
@@ -53,11 +54,16 @@ def check_probe(
     features = jax.eval_shape(
         lambda *inputs: model_features(model, *inputs), variables, images
     )
-    if features is None or "head" not in variables["params"]:
+    params = variables["params"]
+    head = params.get("head", {})
+    fits = features is not None and "distillation_head" not in params
+    fits = fits and {"kernel", "bias"} == set(head)
+    if not fits or head["kernel"].shape != (features.shape[-1], head["bias"].size):
         raise UserError(
             f"config.linear_probe is True, but the model {type(model).__name__} stores "
-            "no features or has no layer called head; add them "
-            "(docs/adding_a_model.md), or set it to False."
+            "no features or has no layer called head that alone computes the logits "
+            "from them, with a kernel and a bias; add them, as docs/adding_a_model.md "
+            "says, or set it to False."
         )
 
 
@@ -138,6 +144,12 @@ def check_settings(
             f"config.batch_size is {config.batch_size}, but must be a multiple of "
             f"{num_parts} (devices of all processes times microbatches); use "
             f"{' or '.join(near)}."
+        )
+    height, width, _ = splits["train"].images.shape[1:]
+    if max(height, width) > MAX_SIDE:
+        raise UserError(
+            f"The images have {height}x{width} pixels, but sides of at most {MAX_SIDE} "
+            "are taken; set config.data.image_size."
         )
     needs_evaluations = {
         "config.schedule.name=plateau": config.schedule.name == "plateau",
