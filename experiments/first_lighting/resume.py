@@ -135,6 +135,8 @@ def main(arguments: Sequence[str]) -> None:
     failed = {job.name: jobs.error(job) for job in all_jobs if jobs.error(job)}
     if failed or not all(map(jobs.is_finished, all_jobs)):
         raise UserError(f"A run is not finished: {failed or 'it was interrupted'}.")
+    if None in interrupted.values():
+        raise UserError("A run died before its signal, so that nothing was resumed.")
     result = {
         name: compare(jobs, whole, pieces)
         | {"interrupted_at": interrupted[pieces], "steps": whole.settings["num_steps"]}

@@ -57,11 +57,13 @@ def test_the_config_tells_what_was_selected_on(two_runs):
 def test_an_unfinished_run_is_no_seed_of_finished_ones(two_runs):
     folder = RunFolder(two_runs[1])
     results = folder.read_results()
-    folder.write("results", {"unfinished": {}})
-    entries = [load_entry(path, "x") for path in two_runs]
-    folder.write("results", results)
-    assert [e.name for e in entries] == ["x", "x, unfinished"]
-    assert len(group_runs(entries)) == 2
+    # The second is one that is being made longer.
+    for unfinished in ({}, results | {"num_steps": results["num_steps"] - 1}):
+        folder.write("results", unfinished)
+        entries = [load_entry(path, "x") for path in two_runs]
+        folder.write("results", results)
+        assert [e.name for e in entries] == ["x", "x, unfinished"]
+        assert len(group_runs(entries)) == 2
 
 
 def test_paired_numbers_by_hand():

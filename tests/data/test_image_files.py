@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, PngImagePlugin
 
 from tests.data.png_files import png_header
 from vit_jax.data.image_files import (
@@ -25,6 +25,11 @@ def test_exif_data_that_pillow_cannot_write_or_read(tmp_path):
     odd = b"Exif\0\0II*\0" + struct.pack("<IH", 8, 2) + entries + bytes(4)
     image.save(tmp_path / "odd.jpg", exif=odd)
     assert read_image(tmp_path / "odd.jpg")[0].shape == (6, 4, 3)
+    # As ImageMagick keeps them in a PNG.
+    text, size = PngImagePlugin.PngInfo(), len(odd)
+    text.add_text("Raw profile type exif", f"\nexif\n{size:8}\n{odd.hex()}\n")
+    image.save(tmp_path / "odd.png", pnginfo=text)
+    assert read_image(tmp_path / "odd.png")[0].shape == (6, 4, 3)
     image.save(tmp_path / "cut.png", exif=b"II*\0")
     assert read_image(tmp_path / "cut.png")[0].shape == (4, 6, 3)
 

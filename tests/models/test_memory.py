@@ -32,6 +32,7 @@ def test_attention_weights_count_where_they_are_stored():
     with backend.computing_for("gpu", "9.0"):
         short = {"dtype": jnp.bfloat16}
         assert largest(**short) == plain // 2
+        assert largest(**short, attention_implementation="xla") == plain // 2
         assert largest(**short, attention_implementation="cudnn") < plain // 8
 
 

@@ -81,6 +81,17 @@ class WithoutBias(nn.Module):
         return nn.Dense(10, use_bias=False, name="head")(features)
 
 
+class BareHead(nn.Module):
+    """One whose head is a parameter, and no layer."""
+
+    @nn.compact
+    def __call__(self, images, *, train=False):
+        features = images.reshape(len(images), -1)
+        self.sow("intermediates", "features", features)
+        shape = features.shape[1], 10
+        return features @ self.param("head", nn.initializers.zeros, shape)
+
+
 def test_a_linear_probe_needs_features_and_a_head(tiny_config):
     model, shape = Plain(), (8, 8, 1)
     with pytest.raises(UserError, match="Plain stores no features or has no layer"):
@@ -89,9 +100,9 @@ def test_a_linear_probe_needs_features_and_a_head(tiny_config):
         tiny_config().model, num_classes=10, image_shape=shape, dtype="float32"
     )
     resolve.check_probe(vit, models.variable_shapes(vit, shape), shape)
-    model = WithoutBias()
-    with pytest.raises(UserError, match="with a kernel and a bias"):
-        resolve.check_probe(model, models.variable_shapes(model, shape), shape)
+    for model in (WithoutBias(), BareHead()):
+        with pytest.raises(UserError, match="with a kernel and a bias"):
+            resolve.check_probe(model, models.variable_shapes(model, shape), shape)
     config_model = tiny_config(model__distillation_token=True).model
     deit = models.make_model(
         config_model, num_classes=10, image_shape=shape, dtype="float32"

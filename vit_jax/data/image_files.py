@@ -131,7 +131,8 @@ def _upright(image: Image.Image) -> Image.Image:
     except Exception:  # of damaged data, of whatever kind
         return image
     # Pillow would write these data anew, and cannot write all that it can read.
-    image.info.pop("exif", None)
+    for key in ("exif", "Raw profile type exif"):
+        image.info.pop(key, None)
     return ImageOps.exif_transpose(image)
 
 

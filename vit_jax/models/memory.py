@@ -9,6 +9,7 @@ from flax import linen as nn
 
 from vit_jax.errors import UserError
 from vit_jax.models import backend
+from vit_jax.models.mae import MaskedAutoencoder
 from vit_jax.models.variables import output_shapes
 from vit_jax.models.vit import ViT
 
@@ -22,24 +23,29 @@ def activation_bytes(model: nn.Module, input_shape: tuple[int, int, int]) -> lis
     """Sizes of the outputs of all layers for one image [height, width, channels].
 
     Without a gradient no layer's output is kept longer than the next one needs it.
-    Attention weights, which the plain implementation alone is sure to store, have the
-    model's dtype.
+    Attention weights have the model's dtype, and fused attention stores none.
     """
     outputs = output_shapes(model, input_shape)
     if not isinstance(model, ViT):
         return [num_bytes(leaf) for leaf in jax.tree.leaves(outputs)]
-    num_heads, dtype = model.num_heads, jnp.dtype(model.dtype)
-    implementation = backend.attention_implementation(
-        model.attention_implementation, dtype, model.width // num_heads
-    )
-    itemsize = dtype.itemsize if implementation == "plain" else 0
-    # Of all outputs, only these have two equal axes behind one as long as the heads.
-    return [
-        leaf.size * itemsize
-        if leaf.shape[1:-2] == (num_heads,) and leaf.shape[-2] == leaf.shape[-1]
-        else num_bytes(leaf)
-        for leaf in jax.tree.leaves(outputs)
-    ]
+    dtype = jnp.dtype(model.dtype)
+    widths = {model.num_heads: model.width // model.num_heads}
+    if isinstance(model, MaskedAutoencoder):
+        widths[model.decoder_heads] = model.decoder_width // model.decoder_heads
+    asked = model.attention_implementation
+    is_fused = {
+        heads: backend.attention_implementation(asked, dtype, width) == "cudnn"
+        for heads, width in widths.items()
+    }
+    sizes = []
+    for leaf in jax.tree.leaves(outputs):
+        heads = leaf.shape[1] if leaf.ndim == 4 else 0
+        # Only attention weights have two equal axes behind one of the heads.
+        if heads in widths and leaf.shape[2] == leaf.shape[3]:
+            sizes.append(0 if is_fused[heads] else leaf.size * dtype.itemsize)
+        else:
+            sizes.append(num_bytes(leaf))
+    return sizes
 
 
 def require_memory(needs: dict[str, int], free: int | None) -> None:

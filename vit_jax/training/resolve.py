@@ -3,6 +3,7 @@
 The data, the model and the machine decide what is open.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -57,7 +58,7 @@ def check_probe(
     params = variables["params"]
     head = params.get("head", {})
     fits = features is not None and "distillation_head" not in params
-    fits = fits and {"kernel", "bias"} == set(head)
+    fits = fits and isinstance(head, Mapping) and {"kernel", "bias"} == head.keys()
     if not fits or head["kernel"].shape != (features.shape[-1], head["bias"].size):
         raise UserError(
             f"config.linear_probe is True, but the model {type(model).__name__} stores "
