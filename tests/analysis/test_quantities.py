@@ -52,3 +52,16 @@ def test_the_text_has_the_lowest_and_the_highest_of_many_classes():
     rows = text[text.index("| c0 ") :].splitlines()
     shown = [row.split("|")[1].strip() for row in rows]
     assert shown == [*names[:10], *names[16:]]
+
+
+def test_people_are_explained_with_their_units():
+    people = dict.fromkeys(
+        ("cross_entropy", "entropy_of_people", "confusion_correlation"), 0.25
+    )
+    people |= {"accuracy_of_people": 0.95, "accuracy_of_majority": 0.99}
+    people["confusion_correlation"] = None
+    scores = all_scores(make_scored(wrong=[0], num_examples=100)) | {"people": people}
+    found = {name: value for name, value, _ in describe(scores)}
+    assert found["Entropy of people"] == "0.2500 nats"
+    assert found["Correlation of confusions"] == "–"
+    assert found["Accuracy of people"] == "95.00%"

@@ -50,14 +50,14 @@ def test_a_split_has_one_color_in_every_panel():
 
 def test_all_rates_and_the_selected_checkpoint():
     curves = CURVES | {"muon_learning_rate": np.full(4, 2e-2)}
-    panels = _panels(history.training_curves(curves, selected_epoch=1.5))
+    panels = _panels(history.training_curves(curves, scored_epoch=1.5))
     rates = {line.get_label(): line for line in panels["Learning rate"].lines}
     assert list(rates) == ["learning rate", "Muon"]
     assert panels["Learning rate"].get_yscale() == "log"
     np.testing.assert_array_equal(rates["Muon"].get_ydata(), 2e-2)
     for name in ("Loss", "Accuracy"):
         mark = panels[name].lines[-1]
-        assert mark.get_label() == "selected" and mark.get_xdata() == [1.5, 1.5]
+        assert mark.get_label() == "scored" and mark.get_xdata() == [1.5, 1.5]
     assert len(panels["Speed"].lines) == 1
 
 

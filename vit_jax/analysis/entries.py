@@ -102,6 +102,14 @@ def load_entry(
     cost = score.describe_cost(test)
     latency = cost["latency"]
     gap = evaluate.logged_train_accuracy(records) - scored.accuracy
+    # An unfinished run has no results yet, and a probe may have no records.
+    trainable = results.get("num_trainable_params")
+    if config.optim.trainable == "all" and not (config.stages or config.linear_probe):
+        trainable = cost["num_params"]
+    trained = describe_training(records, goal)
+    if not records:
+        times = ("train_seconds", "cpu_seconds")
+        trained |= {name: results.get(name) for name in times}
     return Entry(
         name=name,
         model=config.model.name,
@@ -125,10 +133,8 @@ def load_entry(
             "flops_g": cost["flops"] / 1e9,
             "inference_ms": latency["batch_1"]["milliseconds_per_image"],
             "inference_ms_batch_128": latency["batch_128"]["milliseconds_per_image"],
-            "trainable_parameters_m": (
-                results.get("num_trainable_params", cost["num_params"]) / 1e6
-            ),
-            **describe_training(records, goal),
+            "trainable_parameters_m": trainable and trainable / 1e6,
+            **trained,
         },
     )
 

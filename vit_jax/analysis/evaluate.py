@@ -119,6 +119,9 @@ def _scores_of_report(
         **compare_splits(scored, others.get("val"), others["train"], records=records),
         **score.describe_cost(scored.dataset),
     }
+    # Without images held out, the split that chose the checkpoint.
+    selects_on_test = splits.get("val") is splits["test"]
+    scores["calibration"]["fitted_on"] = "test" if selects_on_test else "val"
     if counts is not None:
         scores["people"] = compare_with_people(scored, counts)
     return scores

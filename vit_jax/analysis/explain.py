@@ -90,7 +90,8 @@ def explain_vit(
         "relevance": relevance.relevance_maps(run, images, classes, seen),
     }
     # In pixels of the images themselves, which the model may see resized.
-    size = run.model.patch_size * run.image_shape[0] / run.input_shape[0]
+    scale = np.divide(run.image_shape[:2], run.input_shape[:2])
+    size = run.model.patch_size * scale
     figures = {
         "attention_by_head": attention_figures.by_block_and_head(
             picture,

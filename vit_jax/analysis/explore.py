@@ -218,19 +218,25 @@ def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
     # After the data, so that a mistake in them leaves no folder behind.
     make_folder(out, "--out")
     train, test = splits["train"], splits["test"]
+    if splits.get("val") is test:
+        # The test split chooses the checkpoint, and no images are held out.
+        splits = {name: split for name, split in splits.items() if name != "val"}
     rng = np.random.default_rng(0)
     summary, figures = draw_data(config, splits, rng)
     shown = rng.permutation(len(train))[:8]
-    views, captions = augmented_views(config, train, shown)
-    figures["augmentation"] = images.augmentations(
-        train.images[shown],
-        views,
-        names=[train.class_names[label] for label in train.labels[shown]],
-        captions=captions,
-        title=describe_augmentation(config, len(train)),
-    )
+    if not config.linear_probe:  # which sees the images as they are
+        views, captions = augmented_views(config, train, shown)
+        figures["augmentation"] = images.augmentations(
+            train.images[shown],
+            views,
+            names=[train.class_names[label] for label in train.labels[shown]],
+            captions=captions,
+            title=describe_augmentation(config, len(train)),
+        )
     sample = test.select(np.sort(rng.permutation(len(test))[: options.tsne_images]))
-    summary["distances"], figures["tsne"] = draw_spaces(sample, run)
+    summary["distances"] = {}
+    if len(sample) > 1:
+        summary["distances"], figures["tsne"] = draw_spaces(sample, run)
     summary["duplicates"], pairs = compare_splits(splits)
     for name, figure in (figures | pairs).items():
         print(style.save(figure, out / f"{name}.png"))

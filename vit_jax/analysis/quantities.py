@@ -134,12 +134,13 @@ def _calibration(found: Mapping[str, Any] | None) -> list[Row]:
     where = (
         "on this very split, so it is optimistic" if found["fitted_on_itself"] else ""
     )
+    fitted_on = "test" if found.get("fitted_on") == "test" else "validation"
     return [
         *rows,
         (
             "Temperature",
             number(after["temperature"], ".3f"),
-            f"divides the logits; fitted {where or 'on the validation split'}",
+            f"divides the logits; fitted {where or f'on the {fitted_on} split'}",
         ),
         ("Calibration error with it", percent(after["ece"]), "the same, calibrated"),
         (
@@ -172,10 +173,34 @@ def _cost(scores: Mapping[str, Any]) -> list[Row]:
 
 
 def _people(found: Mapping[str, Any] | None) -> list[Row]:
+    if not found:
+        return []
     return [
-        (name.replace("_", " ").capitalize(), number(value), "against people's labels")
-        for name, value in (found or {}).items()
-        if isinstance(value, float)
+        (
+            "Cross-entropy with people",
+            f"{number(found['cross_entropy'])} nats",
+            "of the model's probabilities to people's choices",
+        ),
+        (
+            "Entropy of people",
+            f"{number(found['entropy_of_people'])} nats",
+            "how far people disagree, and the lower bound of the number above",
+        ),
+        (
+            "Correlation of confusions",
+            number(found["confusion_correlation"]),
+            "of the model's with people's",
+        ),
+        (
+            "Accuracy of people",
+            percent(found["accuracy_of_people"]),
+            "single choices of people that are the dataset's label",
+        ),
+        (
+            "Accuracy of the majority",
+            percent(found["accuracy_of_majority"]),
+            "images whose most frequent choice of people is the dataset's label",
+        ),
     ]
 
 

@@ -58,7 +58,7 @@ PANELS = (
 def training_curves(
     history: Mapping[str, Sequence[float] | np.ndarray],
     *,
-    selected_epoch: float | None = None,
+    scored_epoch: float | None = None,
     stage_epochs: Sequence[float] = (),
     loss_unit: str = "nats",
     title: str = "Training",
@@ -70,7 +70,7 @@ def training_curves(
         `PANELS`, each as long as "epoch". A value that was not measured at an epoch is
         NaN; lines join the measured ones. Panels without any value are left out; at
         least one value must have been measured.
-      selected_epoch: of the checkpoint whose scores are the run's, marked by a line.
+      scored_epoch: of the checkpoint whose scores are the run's, marked by a line.
       stage_epochs: where each later stage of the training begins; thin lines mark it.
       loss_unit: of the training's objective.
     """
@@ -87,7 +87,7 @@ def training_curves(
     figure = style.new_figure(0.6 + 4.2 * columns, 0.4 + 2.7 * rows, title)
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
-        _draw_panel(axes, panel, epochs, measured, selected_epoch)
+        _draw_panel(axes, panel, epochs, measured, scored_epoch)
         for epoch in stage_epochs:
             axes.axvline(epoch, color="0.6", lw=0.8, ls=(0, (1, 4)), zorder=0)
     return figure
@@ -98,7 +98,7 @@ def _draw_panel(
     panel: Panel,
     epochs: np.ndarray,
     measured: Mapping[str, np.ndarray],
-    selected_epoch: float | None,
+    scored_epoch: float | None,
 ) -> None:
     style.label_axes(axes, panel.title, "epoch", panel.unit)
     for (key, label), color, dashes in zip(
@@ -117,7 +117,7 @@ def _draw_panel(
         axes.ticklabel_format(axis="y", scilimits=(-3, 5))
         if panel.from_zero:
             axes.set_ylim(0, 1.05 * axes.get_ylim()[1])
-    if selected_epoch is not None and panel.unit.startswith(("loss", "accuracy")):
-        axes.axvline(selected_epoch, color="0.4", lw=1, ls=":", label="selected")
+    if scored_epoch is not None and panel.unit.startswith(("loss", "accuracy")):
+        axes.axvline(scored_epoch, color="0.4", lw=1, ls=":", label="scored")
     if len(axes.get_legend_handles_labels()[0]) > 1:
         axes.legend(fontsize=9, frameon=False)

@@ -142,7 +142,7 @@ def rollout_maps(
 
 
 def mean_distances(
-    attention: Attention, patch_size: float
+    attention: Attention, patch_size: float | Float[np.ndarray, " 2"]
 ) -> Float[np.ndarray, "blocks heads"]:
     """Mean distance in pixels from a patch to those it attends to, by attention weight.
 
@@ -159,11 +159,12 @@ def mean_distances(
 
 
 def patch_distances(
-    grid: tuple[int, int], patch_size: float
+    grid: tuple[int, int], patch_size: float | Float[np.ndarray, " 2"]
 ) -> Float[np.ndarray, "patches patches"]:
     """Distance in pixels of each patch's centre to each other's.
 
-    Its mean is the mean distance of a head that attends to all patches equally.
+    `patch_size` is in pixels, of height and width if they differ. The result's mean is
+    the mean distance of a head that attends to all patches equally.
     """
     places = np.indices(grid).reshape(2, -1).T * patch_size
     return cdist(places, places).astype(np.float32)

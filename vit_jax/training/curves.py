@@ -68,7 +68,7 @@ def draw_history(folder: RunFolder) -> dict[str, Figure]:
     results = folder.read_results()
     figure = history.training_curves(
         history_series(records, ratio),
-        selected_epoch=results.get("best_epoch"),
+        scored_epoch=results.get("best_epoch"),
         stage_epochs=[
             stage["first_step"] * results["num_epochs"] / results["num_steps"]
             for stage in results.get("stages", [])[1:]

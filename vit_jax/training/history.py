@@ -22,7 +22,7 @@ class History:
     evaluations: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     stage_starts: list[int] = dataclasses.field(default_factory=lambda: [0])
     train_seconds: float = 0.0
-    cpu_seconds: float = 0.0
+    cpu_seconds: float | None = 0.0
     compile_seconds: float = 0.0
     linear_probe: dict[str, Any] | None = None
 

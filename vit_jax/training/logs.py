@@ -31,10 +31,11 @@ class TrainClock:
     checkpoints.
 
     `cpu_seconds` is the processor time of all threads of this process, which other
-    programs change only by the caches that they share; 0 unless the device is a CPU.
+    programs change only by the caches that they share; None if another device than a
+    CPU has computed a part of the steps.
     """
 
-    def __init__(self, seconds: float = 0.0, cpu_seconds: float = 0.0):
+    def __init__(self, seconds: float = 0.0, cpu_seconds: float | None = 0.0):
         self.seconds, self.cpu_seconds = seconds, cpu_seconds
         self.resume()
 
@@ -50,14 +51,16 @@ class TrainClock:
         mark, cpu_mark = until or read_clocks()
         seconds = mark - self._mark
         self.seconds += seconds
-        if backend.platform() == "cpu":
+        if backend.platform() != "cpu":
+            self.cpu_seconds = None
+        elif self.cpu_seconds is not None:
             self.cpu_seconds += cpu_mark - self._cpu_mark
         self._mark, self._cpu_mark = mark, cpu_mark
         return seconds
 
     def times(self) -> dict[str, float]:
-        """{"seconds"} and, where the device is a CPU, "cpu_seconds"."""
-        if backend.platform() != "cpu":
+        """{"seconds"} and, where they are known, "cpu_seconds"."""
+        if self.cpu_seconds is None:
             return {"seconds": self.seconds}
         return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
 

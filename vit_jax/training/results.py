@@ -6,7 +6,6 @@ from typing import Any
 
 from vit_jax import models
 from vit_jax.config.stages import stage_configs
-from vit_jax.models import backend
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.load import selected_checkpoint, stored_scores
 from vit_jax.training import resolve, trainable
@@ -56,7 +55,7 @@ def score_best(
         "seed": config.seed,
         "compile_seconds": history.compile_seconds,
         "train_seconds": history.train_seconds,
-        "cpu_seconds": history.cpu_seconds if backend.platform() == "cpu" else None,
+        "cpu_seconds": history.cpu_seconds,
         "images_per_second": num_images / history.train_seconds,
         "device": device.device_kind,
         "num_devices": experiment.mesh.size,
