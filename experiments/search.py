@@ -120,10 +120,11 @@ def _check(search: Search, arms: Sequence[Job]) -> None:
             "out; leave it as it is."
         )
     options = search.options
-    if options.final and search.study.equal_time and options.parallel > 1:
+    by_time = search.study.is_race or (options.final and search.study.equal_time)
+    if by_time and options.parallel > 1:
         raise UserError(
-            f"--parallel is {options.parallel}, but runs of equal time must not slow "
-            "each other down; leave it out with --final."
+            f"--parallel is {options.parallel}, but runs whose seconds are compared "
+            "must not slow each other down; leave it out."
         )
 
 

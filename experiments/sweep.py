@@ -44,6 +44,7 @@ from vit_jax.files import as_json, make_folder, user_path, write_file
 from vit_jax.models import backend
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.runs.checkpoint import Checkpoints
+from vit_jax.runs.lock import lock
 from vit_jax.training.progress import say
 from vit_jax.training.summary import summarize
 
@@ -152,7 +153,8 @@ def main(arguments: Sequence[str]) -> None:
     size = options.steps_per_dispatch or min(20, backend.max_steps_per_dispatch())
     make_folder(options.out.parent, "--out")
     say(describe_start(sweep))
-    with Checkpoints(options.out.with_suffix(".states")) as checkpoints:
+    used = lock(options.out.with_suffix(".lock.json"))
+    with used, Checkpoints(options.out.with_suffix(".states")) as checkpoints:
         done = restore(checkpoints, sweep)
         if done.step:
             say(f"going on from step {done.step}")

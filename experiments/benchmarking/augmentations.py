@@ -21,6 +21,7 @@ from experiments.benchmarking.jax_step import (
 )
 from vit_jax.augment import make_augment
 from vit_jax.config import make_config
+from vit_jax.models import backend
 
 NOTHING = {"crop": "none", "flip": "none"}
 REGULARIZED = {
@@ -80,7 +81,8 @@ def augment_seconds(
         def body(i, total):
             images_out, targets = augment(
                 jax.random.fold_in(key, i),
-                images,
+                # Other pixels each time, or XLA would normalise them once for all.
+                images ^ i.astype(jnp.uint8),
                 labels,
                 step=jnp.int32(0),
                 epochs=epochs,
@@ -111,8 +113,9 @@ def measure(
     for name in names:
         config = load_config(name, batch_size, overrides)
         augmentations[f"as {name} is trained"] = config.augment.to_dict()
-        run = JaxStep(without_augmentation(config), dataset, steps_per_dispatch=1)
-        steps[name] = median_seconds(run, repeats)
+        num_steps = min(50, backend.max_steps_per_dispatch())
+        run = JaxStep(without_augmentation(config), dataset, num_steps)
+        steps[name] = median_seconds(run, repeats) / num_steps
     machine = timing.describe_machine()
     print(f"{machine['device']}, JAX {machine['versions']['jax']}, batch {batch_size}")
     for name, seconds in steps.items():

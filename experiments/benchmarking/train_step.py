@@ -15,6 +15,8 @@ import tempfile
 from typing import Any
 
 import numpy as np
+from flax import linen as nn
+from ml_collections import ConfigDict
 
 from experiments.benchmarking import timing
 from experiments.benchmarking.jax_step import (
@@ -25,7 +27,8 @@ from experiments.benchmarking.jax_step import (
     without_augmentation,
 )
 from experiments.launching.jobs import as_child
-from vit_jax import models
+from vit_jax import augment, models
+from vit_jax.errors import UserError
 from vit_jax.models import backend
 
 
@@ -46,15 +49,18 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
     model, dtype = plain.experiment.model, plain.experiment.config.model.dtype
     shapes = plain.experiment.state_shapes
     num_params = models.count_params(shapes.params)
-    macs = models.count_macs(model, dataset.images.shape[1:])
+    # Settings on the command line go before the flags.
+    config = plain.experiment.config
+    image_shape = augment.input_shape(dataset.images.shape[1:], config.data.resize)
+    macs = models.count_macs(model, image_shape)
     # The backward pass needs as many products for the inputs and for the weights.
-    step_flops = 3 * 2 * macs * arguments.batch_size
+    step_flops = 3 * 2 * macs * config.batch_size
     peak_flops = timing.measure_peak_flops(dtype)
     result = machine | {
         "model": arguments.models,
         "num_params": num_params,
         "dtype": dtype,
-        "batch_size": arguments.batch_size,
+        "batch_size": config.batch_size,
         "steps_per_dispatch": num_steps,
         "compile_seconds": augmented.compile_seconds,
         "peak_memory_bytes": peak_bytes,
@@ -63,6 +69,7 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
         "peak_flops_per_second": peak_flops,
     }
     if arguments.against:
+        _require_counterpart(config, model)
         from experiments.benchmarking.torch_step import TorchStep
 
         torch_step = TorchStep(
@@ -76,6 +83,18 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
         for times in timing.alternate(runs, arguments.repeats)
     )
     return result | summarize(result, wall, busy)
+
+
+def _require_counterpart(config: ConfigDict, model: nn.Module) -> None:
+    """Refuses what PyTorch's step would compute otherwise, with as many parameters."""
+    strides = getattr(model, "stem", "") == "conv" and (
+        model.stem_downsampling != "avg_pool"
+    )
+    if config.data.resize or strides:
+        raise UserError(
+            "--against=torch has no counterpart of config.data.resize and of stems "
+            "without average pooling; leave them out."
+        )
 
 
 def summarize(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from experiments.launching.jobs import Job, Jobs
+from experiments.launching.jobs import Job, Jobs, as_child, stop
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.files import user_path
@@ -147,11 +147,12 @@ def run_until(deadline: float, module: str, *arguments: str) -> int | None:
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         return None
-    command = [sys.executable, "-m", module, *arguments]
+    command = as_child([sys.executable, "-m", module, *arguments])
+    process = subprocess.Popen(command, process_group=0)
     try:
-        timeout = None if math.isinf(seconds) else seconds
-        return subprocess.run(command, timeout=timeout).returncode
+        return process.wait(None if math.isinf(seconds) else seconds)
     except subprocess.TimeoutExpired:
+        stop([process], grace_seconds=5)
         return None
 
 

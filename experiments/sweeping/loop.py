@@ -19,6 +19,7 @@ from vit_jax.errors import UserError
 from vit_jax.files import as_json
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import FREE_SETTINGS
+from vit_jax.training import scoring
 from vit_jax.training.dispatch import plan_dispatches
 from vit_jax.training.progress import Progress, waiting
 
@@ -69,7 +70,12 @@ def _identity(sweep: Sweep) -> dict[str, Any]:
     """What must be the same for a sweep to go on."""
     settings = flatten(sweep.experiment.config)
     members = [dataclasses.asdict(member) for member in sweep.members]
-    own = {"--learning_rates and --seeds": members, "--shared_order": sweep.is_shared}
+    own = {
+        "--learning_rates and --seeds": members,
+        "--shared_order": sweep.is_shared,
+        # Where data lie is free, as long as they are the same.
+        "data": scoring.describe_dataset(sweep.experiment.splits),
+    }
     return {k: v for k, v in settings if k not in FREE_SETTINGS} | own
 
 

@@ -17,6 +17,7 @@ from vit_jax import data
 from vit_jax.errors import UserError
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.lock import lock
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.train import train_and_evaluate
 
@@ -152,6 +153,9 @@ def test_a_killed_sweep_goes_on_and_refuses_another_one(tmp_path, capsys):
     assert shown[0].startswith("step 5/30: loss ") and "images/s" in shown[0]
     assert shown[2].startswith("step 10/30: best val accuracy ")
     assert shown[5].startswith("step 20/30: best val accuracy ")
+    in_use = pytest.raises(UserError, match="is in use by process")
+    with lock(tmp_path / "pieces.lock.json"), in_use:
+        main(command("pieces"))
     with pytest.raises(
         UserError, match=r"differs in optim\.weight_decay, --learning_r"
     ):

@@ -35,7 +35,7 @@ def permutation(
     return np.argsort(draws, kind="stable")
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=64)  # a sweep has an order for each of its seeds
 def _order(
     num_examples: int, seed: int, epoch: int
 ) -> Int[np.ndarray, " num_examples"]:

@@ -35,7 +35,7 @@ def lock(path: pathlib.Path) -> Iterator[None]:
         file = open_to_append(path)
     except OSError as error:
         raise UserError(
-            f"{path} cannot be written ({error.strerror}); give another --workdir."
+            f"{path} cannot be written ({error.strerror}); give another folder."
         ) from None
     with file:
         try:
@@ -43,7 +43,7 @@ def lock(path: pathlib.Path) -> Iterator[None]:
         except (BlockingIOError, PermissionError):  # the second on network disks
             raise UserError(
                 f"{path.parent} is in use by {_describe_owner(file)}; wait until that "
-                "training ends, or give another --workdir."
+                "training ends, or give another folder."
             ) from None
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
