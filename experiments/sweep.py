@@ -153,7 +153,7 @@ def main(arguments: Sequence[str]) -> None:
     size = options.steps_per_dispatch or min(20, backend.max_steps_per_dispatch())
     make_folder(options.out.parent, "--out")
     say(describe_start(sweep))
-    used = lock(options.out.with_suffix(".lock.json"))
+    used = lock(options.out.with_suffix(".lock.json"), options.out, "--out")
     with used, Checkpoints(options.out.with_suffix(".states")) as checkpoints:
         done = restore(checkpoints, sweep)
         if done.step:

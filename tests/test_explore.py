@@ -49,6 +49,22 @@ def test_the_command_draws_and_prints(tiny_run, tmp_path, capsys):
     }
 
 
+@pytest.mark.slow
+def test_a_probe_that_the_test_split_judges_has_no_augmentation_and_no_val(tmp_path):
+    settings = ("linear_probe=True", "data.validation=0", "data.select_on=test")
+    main(
+        [
+            "--config=configs/vit_digits.py",
+            f"--out={tmp_path}",
+            "--tsne_images=30",
+            *(f"--config.{setting}" for setting in settings),
+        ]
+    )
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert set(summary["class_counts"]) == {"train", "test"}
+    assert not (tmp_path / "augmentation.png").exists()
+
+
 def test_mistakes_are_one_sentence(tmp_path, tiny_run):
     start = ["--config=configs/vit_digits.py", f"--out={tmp_path / 'o'}"]
     with pytest.raises(UserError, match="10 or more"):

@@ -108,10 +108,12 @@ def measure(
       each augmentation for one batch; `overrides` decide the models, and the
       augmentations called after them.
     """
+    configs = {name: load_config(name, batch_size, overrides) for name in names}
+    # Settings on the command line go before the flags, and are of all models.
+    batch_size = next(iter(configs.values())).batch_size
     batch, dataset = make_batch(batch_size), make_dataset()
     steps, augmentations = {}, dict(AUGMENTATIONS)
-    for name in names:
-        config = load_config(name, batch_size, overrides)
+    for name, config in configs.items():
         augmentations[f"as {name} is trained"] = config.augment.to_dict()
         num_steps = min(50, backend.max_steps_per_dispatch())
         run = JaxStep(without_augmentation(config), dataset, num_steps)

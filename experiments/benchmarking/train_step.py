@@ -41,6 +41,8 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
         50, backend.max_steps_per_dispatch()
     )
     augmented = JaxStep(config, dataset, num_steps)
+    if arguments.against:
+        require_counterpart(augmented.experiment.config, augmented.experiment.model)
     augmented()
     peak_bytes = timing.peak_memory_bytes()
     plain = JaxStep(without_augmentation(config), dataset, num_steps)
@@ -69,7 +71,6 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
         "peak_flops_per_second": peak_flops,
     }
     if arguments.against:
-        _require_counterpart(config, model)
         from experiments.benchmarking.torch_step import TorchStep
 
         torch_step = TorchStep(
@@ -85,16 +86,22 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
     return result | summarize(result, wall, busy)
 
 
-def _require_counterpart(config: ConfigDict, model: nn.Module) -> None:
+def require_counterpart(config: ConfigDict, model: nn.Module) -> None:
     """Refuses what PyTorch's step would compute otherwise, with as many parameters."""
-    strides = getattr(model, "stem", "") == "conv" and (
-        model.stem_downsampling != "avg_pool"
-    )
-    if config.data.resize or strides:
-        raise UserError(
-            "--against=torch has no counterpart of config.data.resize and of stems "
-            "without average pooling; leave them out."
-        )
+    other = {"config.data.resize": config.data.resize}
+    if isinstance(model, models.ViT):
+        strides = model.stem == "conv" and model.stem_downsampling != "avg_pool"
+        other |= {
+            "a stem without average pooling": strides,
+            "config.model.norm_position=post": model.norm_position != "pre",
+            "another activation than GELU": model.activation != "gelu",
+            "config.model.drop_path": model.drop_path,
+        }
+    for what, is_set in other.items():
+        if is_set:
+            raise UserError(
+                f"--against=torch has no counterpart of {what}; leave it out."
+            )
 
 
 def summarize(

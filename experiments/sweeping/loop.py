@@ -73,7 +73,7 @@ def _identity(sweep: Sweep) -> dict[str, Any]:
     own = {
         "--learning_rates and --seeds": members,
         "--shared_order": sweep.is_shared,
-        # Where data lie is free, as long as they are the same.
+        # Where data lie is free, as long as their classes, shapes and sizes agree.
         "data": scoring.describe_dataset(sweep.experiment.splits),
     }
     return {k: v for k, v in settings if k not in FREE_SETTINGS} | own

@@ -56,7 +56,6 @@ def test_duplicates_are_counted_across_splits():
     test[2] = train[5]
     test[3] = np.clip(train[6].astype(int) + 3, 0, 255)
     splits = {"train": make_dataset(train), "test": make_dataset(test)}
-    splits["val"] = splits["test"]
     counts, figures = explore.compare_splits(splits)
     assert counts == {"test in train": {"exact": 1, "near": 1}}
     assert list(figures) == ["duplicates_test_train"]

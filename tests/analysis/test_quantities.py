@@ -65,3 +65,13 @@ def test_people_are_explained_with_their_units():
     assert found["Entropy of people"] == "0.2500 nats"
     assert found["Correlation of confusions"] == "–"
     assert found["Accuracy of people"] == "95.00%"
+
+
+def test_the_split_that_gave_the_temperature_is_named():
+    scores = all_scores(make_scored(wrong=range(20), num_examples=200, scale=9.0))
+    found = scores["calibration"]
+    assert found["declined"] is None
+    for split, words in (("test", "fitted on the test"), ("val", "the validation")):
+        found |= {"fitted_on_itself": False, "fitted_on": split}
+        (meaning,) = (m for name, _, m in describe(scores) if name == "Temperature")
+        assert words in meaning

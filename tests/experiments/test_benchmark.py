@@ -12,8 +12,15 @@ import jax
 import pytest
 
 from experiments import benchmark
-from experiments.benchmarking import attention, augmentations, soak, startup
+from experiments.benchmarking import (
+    attention,
+    augmentations,
+    soak,
+    startup,
+    train_step,
+)
 from vit_jax import models
+from vit_jax.config import default_config
 from vit_jax.errors import UserError
 from vit_jax.models.attention import SelfAttention
 from vit_jax.models.block_settings import block_settings
@@ -29,6 +36,24 @@ def run_benchmark(*arguments, status=0):
     )
     assert result.returncode == status, result.stderr
     return result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"norm_position": "post"}, "norm_position=post"),
+        ({"drop_path": 0.1}, "drop_path"),
+        ({"stem": "conv", "stem_downsampling": "stride"}, "without average pooling"),
+    ],
+)
+def test_what_pytorch_would_compute_otherwise_is_refused(settings, words):
+    config = default_config()
+    train_step.require_counterpart(config, models.ViT(10, **TINY))
+    with pytest.raises(UserError, match=words):
+        train_step.require_counterpart(config, models.ViT(10, **TINY, **settings))
+    config.data.resize = 64
+    with pytest.raises(UserError, match=r"data\.resize"):
+        train_step.require_counterpart(config, models.ResNet(10))
 
 
 @pytest.mark.slow

@@ -153,7 +153,9 @@ def test_a_killed_sweep_goes_on_and_refuses_another_one(tmp_path, capsys):
     assert shown[0].startswith("step 5/30: loss ") and "images/s" in shown[0]
     assert shown[2].startswith("step 10/30: best val accuracy ")
     assert shown[5].startswith("step 20/30: best val accuracy ")
-    in_use = pytest.raises(UserError, match="is in use by process")
+    in_use = pytest.raises(
+        UserError, match=r"pieces\.json is in use by process .* another --out"
+    )
     with lock(tmp_path / "pieces.lock.json"), in_use:
         main(command("pieces"))
     with pytest.raises(

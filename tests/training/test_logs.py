@@ -70,6 +70,9 @@ def test_a_gpus_run_has_no_processor_time(monkeypatch):
     busy(0.01)
     clock.lap()
     assert clock.cpu_seconds is None and set(clock.times()) == {"seconds"}
+    monkeypatch.undo()
+    clock.lap()
+    assert clock.cpu_seconds is None, "a CPU has computed a part only"
 
 
 def test_an_interval_lasts_from_its_first_step_to_its_last(tmp_path):

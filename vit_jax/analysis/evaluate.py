@@ -121,7 +121,8 @@ def _scores_of_report(
     }
     # Without images held out, the split that chose the checkpoint.
     selects_on_test = splits.get("val") is splits["test"]
-    scores["calibration"]["fitted_on"] = "test" if selects_on_test else "val"
+    if not scores["calibration"]["declined"]:
+        scores["calibration"]["fitted_on"] = "test" if selects_on_test else "val"
     if counts is not None:
         scores["people"] = compare_with_people(scored, counts)
     return scores

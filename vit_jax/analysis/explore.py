@@ -60,10 +60,7 @@ def compare_splits(
       Of each pair of splits, such as "test in train", the number of images of the
       first; and a figure of the most similar pairs that are not equal.
     """
-    names = list(splits)
-    if splits.get("val") is splits["test"]:
-        names.remove("val")
-    counts, figures = {}, {}
+    names, counts, figures = list(splits), {}, {}
     for i, name in enumerate(names):
         for other in names[:i]:
             ours, theirs = (np.asarray(splits[k].images) for k in (name, other))

@@ -22,34 +22,41 @@ from vit_jax.files import open_to_append, report_failure
 
 
 @contextlib.contextmanager
-def lock(path: pathlib.Path) -> Iterator[None]:
+def lock(
+    path: pathlib.Path, what: pathlib.Path | None = None, option: str = "--workdir"
+) -> Iterator[None]:
     """Context in which neither another process nor this one can lock `path` again.
 
     The file remains, with the process id, host and start of its last owner. A file
     system without locks causes a warning only.
 
+    Args:
+      what: is locked by it, for messages; None: the folder of `path`.
+      option: of the command, that names what is locked.
+
     Raises:
       UserError: it is locked (the message names the owner), or it cannot be written.
     """
+    what = what or path.parent
     try:
         file = open_to_append(path)
     except OSError as error:
         raise UserError(
-            f"{path} cannot be written ({error.strerror}); give another folder."
+            f"{path} cannot be written ({error.strerror}); give another {option}."
         ) from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):  # the second on network disks
             raise UserError(
-                f"{path.parent} is in use by {_describe_owner(file)}; wait until that "
-                "training ends, or give another folder."
+                f"{what} is in use by {_describe_owner(file)}; wait until that "
+                f"training ends, or give another {option}."
             ) from None
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
                 raise
             warnings.warn(
-                f"{path.parent} cannot be locked ({error.strerror}); see to it that no "
+                f"{what} cannot be locked ({error.strerror}); see to it that no "
                 "other training uses it.",
                 stacklevel=3,
             )

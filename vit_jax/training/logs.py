@@ -31,8 +31,9 @@ class TrainClock:
     checkpoints.
 
     `cpu_seconds` is the processor time of all threads of this process, which other
-    programs change only by the caches that they share; None if another device than a
-    CPU has computed a part of the steps.
+    programs change only by the caches that they share. They include the writing of
+    checkpoints beside the steps, and are None if another device than a CPU has computed
+    a part of the steps.
     """
 
     def __init__(self, seconds: float = 0.0, cpu_seconds: float | None = 0.0):
