@@ -32,7 +32,7 @@ from vit_jax.config import (
 from vit_jax.errors import UserError
 from vit_jax.files import open_to_append, report_failure, user_path, write_file
 from vit_jax.parallel.signals import StopSignals
-from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
+from vit_jax.runs.folder import FREE_SETTINGS, RunFolder, settings_to_compare
 from vit_jax.runs.lock import lock
 from vit_jax.training.progress import say
 
@@ -210,12 +210,12 @@ class Jobs:
         if not folder.has("job"):
             folder.write("job", {"requested": requested, "wall_seconds": 0.0})
             return
-        # A setting that the saved run lacks had its default.
-        before = _by_key(make_config(folder.read("job")["requested"]))
-        # OUT may have been moved, with the runs from which others start.
-        for settings in (requested, before):
-            path = pathlib.Path(settings["pretrained.path"])
-            settings["pretrained.path"] = path.name
+        # OUT may have been moved, with the runs from which others start. A setting that
+        # the saved run lacks had its default.
+        requested, before = (
+            settings_to_compare(make_config(settings))
+            for settings in (requested, folder.read("job")["requested"])
+        )
         different = sorted(
             key
             for key in requested.keys() | before.keys()

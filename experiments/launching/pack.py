@@ -42,7 +42,10 @@ def pack(out: pathlib.Path, name: str, with_state: Iterable[RunFolder]) -> pathl
                 path.stat().st_size for top in checkpoints for path in top.rglob("*")
             )
             if file.tell() + size > _MAX_ARCHIVE_BYTES:
-                say(f"not packed: the checkpoints of {folder.path.name}, {size:,} B")
+                say(
+                    f"not packed: the checkpoints of {folder.path.name}, {size:,} B; "
+                    "copy them, or this run starts again on another machine"
+                )
                 continue
             for path in checkpoints:
                 tar.add(path, path.relative_to(out))

@@ -58,9 +58,15 @@ def describe_run(folder: RunFolder) -> dict[str, Any]:
         "wall_seconds": round(launched["wall_seconds"], 1),
         "images_per_second": round(results["images_per_second"]),
         "parallel": launched.get("parallel", 1),
-        "device": f"{results['num_devices']} x {results['device']}",
+        "device": f"{results['num_devices']} x {_device(results, environment)}",
         **{key: environment[key] for key in ("jax", "flax", "optax", "python")},
     }
+
+
+def _device(results: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+    """The device's name; JAX calls every processor "cpu"."""
+    name = results["device"]
+    return environment.get("cpu") or name if name == "cpu" else name
 
 
 def describe_job(jobs: Jobs, job: Job) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.analysis.made import make_entry, make_record
+from tests.training.made import interrupted
 from vit_jax.analysis.entries import (
     describe_training,
     group_runs,
@@ -13,7 +14,9 @@ from vit_jax.analysis.entries import (
     mean_and_std,
     paired_tests,
 )
-from vit_jax.runs.folder import RunFolder
+from vit_jax.config import make_config
+from vit_jax.runs.folder import RunFolder, settings_to_compare
+from vit_jax.training.train import train_and_evaluate
 
 
 @pytest.mark.slow
@@ -64,6 +67,22 @@ def test_an_unfinished_run_is_no_seed_of_finished_ones(two_runs):
         folder.write("results", results)
         assert [e.name for e in entries] == ["x", "x, unfinished"]
         assert len(group_runs(entries)) == 2
+
+
+@pytest.mark.slow
+def test_a_run_that_was_not_evaluated_yet_is_compared(tiny_config, tmp_path):
+    config = tiny_config(eval_every="5 steps", checkpoint_every="2 steps")
+    with interrupted():  # after the second step
+        train_and_evaluate(config, tmp_path)
+    assert load_entry(tmp_path, "x").name == "x, unfinished"
+
+
+def test_other_readers_of_the_same_images_are_one_recipe():
+    first, second = (
+        settings_to_compare(make_config({"data": {"name": "cifar10", "source": x}}))
+        for x in ("tfds", "cifar_files")
+    )
+    assert first == second
 
 
 def test_paired_numbers_by_hand():

@@ -38,6 +38,12 @@ def test_maps_are_drawn_beside_pictures_of_any_size():
     assert by_head.images[0].get_array().shape == (20, 30, 3)
 
 
+def test_attention_that_does_not_fit_into_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(explain.meshes, "free_bytes", lambda devices: 1000)
+    with pytest.raises(UserError, match=r"attention in 2 images \(--indices\)"):
+        explain.explain_vit(make_run(), IMAGES[:2], np.zeros(2, int), IMAGES[0], "x")
+
+
 def test_files_are_drawn_as_they_are(copied_run, tmp_path, monkeypatch):
     photo = RNG.integers(256, size=(20, 30, 3), dtype=np.uint8)
     Image.fromarray(photo).save(tmp_path / "photo.png")

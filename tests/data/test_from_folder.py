@@ -101,6 +101,14 @@ def test_decompression_bomb(splits, side):
         from_folder.load(str(splits))
 
 
+def test_folders_that_are_not_read_are_named(splits, caplog):
+    for path in ("train/red/2019", "valid/red"):
+        (splits / path).mkdir(parents=True)
+    from_folder.load(str(splits))
+    assert "only train, val and test are: valid" in caplog.text
+    assert "directly in a class folder are: red/2019" in caplog.text
+
+
 def test_empty_class(splits):
     (splits / "train" / "green").mkdir()
     (splits / "test" / "green").mkdir()

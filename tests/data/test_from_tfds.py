@@ -258,6 +258,7 @@ def test_unknown_name(tmp_path):
     ("name", "message"),
     [
         ("cifar-10", r"no dataset 'cifar-10' .did you mean .cifar10"),
+        ("cifar100_coarse", r"no dataset cifar100_coarse; set .*source=cifar_files"),
         ("cifar10:9.9.9", r"no dataset 'cifar10:9.9.9' .*9\.9\.9.*catalog"),
         ("imagenet_resized/31x31", r"no dataset 'imagenet_resized/31x31' .*catalog"),
     ],

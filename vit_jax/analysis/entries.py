@@ -12,11 +12,10 @@ import numpy as np
 
 from vit_jax.analysis import evaluate, run_data
 from vit_jax.analysis.scored import Scored, Scorer
-from vit_jax.config import flatten
 from vit_jax.errors import UserError
 from vit_jax.files import as_json
 from vit_jax.metrics import classification, paired
-from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
+from vit_jax.runs.folder import FREE_SETTINGS, RunFolder, settings_to_compare
 from vit_jax.runs.load import load_classifier, stored_scores
 from vit_jax.runs.records import evaluations
 from vit_jax.training import scoring
@@ -71,15 +70,21 @@ def load_entry(
     *,
     goal: float = 0.9,
 ) -> Entry:
-    """Scores a run's best checkpoint.
+    """Scores a run's best checkpoint, or the latest if none was evaluated yet.
 
     `name` and `goal` are those of `Entry`; for `moved` see `run_data.load_splits`.
 
     Raises:
       UserError: no run there, or its data cannot be read.
     """
-    run = load_classifier(workdir)
     folder = RunFolder(workdir)
+    try:
+        run = load_classifier(workdir)
+    except UserError:
+        if "num_steps" in folder.read_results():
+            raise
+        # An unfinished run that was not evaluated yet has no best checkpoint.
+        run = load_classifier(workdir, "latest")
     run, splits = run_data.load_splits(run, moved)
     config = run.config
     test = splits["test"]
@@ -88,7 +93,8 @@ def load_entry(
     ignored = {"seed", *FREE_SETTINGS}
     if config.time_budget:  # Each seed measures its own number of steps.
         ignored.add("num_steps")
-    recipe = {k: v for k, v in flatten(config) if k not in ignored}
+    settings = settings_to_compare(config)
+    recipe = {key: value for key, value in settings.items() if key not in ignored}
     records = folder.read_metrics()
     results = folder.read_results()
     last_step = max((record["step"] for record in records), default=0)

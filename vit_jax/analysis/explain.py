@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 from matplotlib.figure import Figure
@@ -24,7 +25,8 @@ from vit_jax.interpret import (
     relevance,
     weights,
 )
-from vit_jax.models import ResNet, ViT
+from vit_jax.models import ResNet, ViT, memory
+from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_classifier
 from vit_jax.runs.run import Run
@@ -65,6 +67,7 @@ def explain_vit(
     Raises:
       UserError: no such block or head.
     """
+    _require_memory(run, len(images))
     seen = attention.read_attention(run, images)
     by_head = seen.maps()
     num_blocks, num_heads = by_head.shape[1:3]
@@ -107,6 +110,18 @@ def explain_vit(
     if similarity is not None:
         figures["position_similarity"] = embedding.position_similarity(similarity)
     return maps, figures
+
+
+def _require_memory(run: Run, num_images: int) -> None:
+    """Refuses images whose attention weights and gradients would not fit."""
+    model = run.model
+    height, width, _ = run.input_shape
+    num_patches = (height // model.patch_size) * (width // model.patch_size)
+    num_tokens = num_patches + model.num_prefix_tokens
+    each = 4 * model.depth * model.num_heads * num_tokens**2
+    # Both are there by block and of all blocks together.
+    needs = {f"attention in {num_images} images (--indices)": 4 * each * num_images}
+    memory.require_memory(needs, meshes.free_bytes(jax.local_devices()[:1]))
 
 
 def explain_resnet(

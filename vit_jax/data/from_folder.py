@@ -9,7 +9,7 @@ import numpy as np
 
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.decoded import decode_files
-from vit_jax.errors import UserError, show
+from vit_jax.errors import UserError, shorten, show
 from vit_jax.files import user_path
 
 _LOGGER = logging.getLogger(__name__)
@@ -47,6 +47,10 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
     folders = {split: root / split for split in known if (root / split).is_dir()}
     if "train" not in folders:
         folders = {"train": root}
+    elif others := sorted(set(_visible_folders(root)) - set(known)):
+        _LOGGER.warning(
+            "Not read, as only train, val and test are: %s", shorten(others, 4)
+        )
     names = _class_names(folders["train"])
     for split, folder in folders.items():
         if _class_names(folder) != names:
@@ -64,8 +68,7 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
 
 def _class_names(folder: pathlib.Path) -> tuple[str, ...]:
     """Names of the class folders; they must differ by more than case or encoding."""
-    entries = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    names = tuple(name for name in entries if not name.startswith("."))
+    names = tuple(_visible_folders(folder))
     if not names:
         raise UserError(f"{folder} has no class folders; make one for each class.")
     seen = {}
@@ -80,6 +83,11 @@ def _class_names(folder: pathlib.Path) -> tuple[str, ...]:
     return names
 
 
+def _visible_folders(folder: pathlib.Path) -> list[str]:
+    entries = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    return [name for name in entries if not name.startswith(".")]
+
+
 def _read_split(
     folder: pathlib.Path,
     names: tuple[str, ...],
@@ -92,6 +100,16 @@ def _read_split(
         for file in sorted((folder / name).iterdir())
         if file.is_file() and not file.name.startswith(".")
     ]
+    deeper = [
+        f"{name}/{inside}"
+        for name in names
+        for inside in _visible_folders(folder / name)
+    ]
+    if deeper:
+        _LOGGER.warning(
+            "Not read, as only images directly in a class folder are: %s",
+            shorten(deeper, 4),
+        )
     found = decode_files(
         [file for file, _ in files], root=folder, image_size=image_size
     )
@@ -102,7 +120,7 @@ def _read_split(
     empty = sorted(set(range(len(names))) - set(labels.tolist()))
     if empty:
         raise UserError(
-            f"The class folder {folder / names[empty[0]]} has no readable image; add "
-            "some or remove the class."
+            f"The class folder {folder / names[empty[0]]} has no readable image "
+            "directly in it; add some or remove the class."
         )
     return Dataset(found.images, labels, names)

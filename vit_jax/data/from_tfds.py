@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from vit_jax.data import from_cifar_files
 from vit_jax.data.cifar_layouts import OFFICIAL
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, requests_time_out
@@ -100,6 +101,10 @@ def prepare(name: str, data_dir: str, *, archive: str, download: bool) -> Any:
 
     dataset = re.split("[/:]", name)[0]
     known = tfds.list_builders(with_community_datasets=False)
+    if name in from_cifar_files.NAMES and dataset not in known:
+        raise UserError(
+            f"TFDS has no dataset {name}; set config.data.source=cifar_files for it."
+        )
     if dataset not in known:
         raise UserError(
             f"TFDS has no dataset {show(dataset)}{did_you_mean(dataset, known)}; see "

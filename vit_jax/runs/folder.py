@@ -132,7 +132,7 @@ class RunFolder:
         if not self.is_started():
             return []
         saved = make_config(self.read("config"))
-        old, new = _to_compare(saved), _to_compare(config)
+        old, new = settings_to_compare(saved), settings_to_compare(config)
         for key in sorted(_FIXED_SETTINGS):
             if old[key] != new[key]:
                 raise UserError(
@@ -248,13 +248,15 @@ class RunFolder:
             write_records(self._metrics, kept)
 
 
-def _to_compare(config: ConfigDict) -> dict[str, Any]:
-    """Settings by key, as JSON; a setting that an older run lacks has its default."""
+def settings_to_compare(config: ConfigDict) -> dict[str, Any]:
+    """Settings by key, as JSON, alike wherever files lie and whoever reads them."""
     config = config.copy_and_resolve_references()
     config.model = models.model_settings(config.model)
     # The files may lie in another folder, on another machine for example.
     config.code = pathlib.Path(config.code).name
     config.pretrained.path = pathlib.Path(config.pretrained.path).name
+    if config.data.source == "cifar_files":
+        config.data.source = "tfds"  # which gives the same images in the same order
     if config.data.source == "folder":
         config.data.name = ""  # that of the folder, which may be renamed
     return dict(flatten(as_json(config.to_dict())))

@@ -62,7 +62,9 @@ class Loop:
             from tensorboardX import SummaryWriter
 
             path = str(folder.path / "tensorboard")
-            tensorboard = SummaryWriter(path, flush_secs=1)
+            # Steps that are repeated after a kill replace those of before.
+            first = self._step + 1 if self._step else None
+            tensorboard = SummaryWriter(path, flush_secs=1, purge_step=first)
         self._log = TrainLog(
             folder,
             self._progress,
