@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
     make_folder(options.out, "--out")
     planned_seconds(options)
     left, failed = [], []
-    with lock(options.out / "lock.json"), StopSignals() as signals:
+    with lock(options.out / "lock.json", option="--out"), StopSignals() as signals:
         session = Session(options, deadline, signals)
         for part in parts:
             file = options.out / f"{part.name}.json"

@@ -32,7 +32,7 @@ from vit_jax.config import (
 from vit_jax.errors import UserError
 from vit_jax.files import open_to_append, report_failure, user_path, write_file
 from vit_jax.parallel.signals import StopSignals
-from vit_jax.runs.folder import FREE_SETTINGS, RunFolder, settings_to_compare
+from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.lock import lock
 from vit_jax.training.progress import say
 
@@ -210,12 +210,14 @@ class Jobs:
         if not folder.has("job"):
             folder.write("job", {"requested": requested, "wall_seconds": 0.0})
             return
-        # OUT may have been moved, with the runs from which others start. A setting that
-        # the saved run lacks had its default.
-        requested, before = (
-            settings_to_compare(make_config(settings))
-            for settings in (requested, folder.read("job")["requested"])
-        )
+        # A setting that the saved run lacks had its default.
+        before = _by_key(make_config(folder.read("job")["requested"]))
+        for settings in (requested, before):
+            # OUT may have been moved, with the runs from which others start.
+            path = pathlib.Path(settings["pretrained.path"])
+            settings["pretrained.path"] = path.name
+            if settings["data.source"] == "cifar_files":
+                settings["data.source"] = "tfds"  # which gives the same images
         different = sorted(
             key
             for key in requested.keys() | before.keys()
@@ -230,7 +232,7 @@ class Jobs:
     def _is_free(self, job: Job) -> bool:
         """Whether no other training uses the folder; says which one, if any."""
         try:
-            with lock(self.folder(job).path / "lock.json"):
+            with lock(self.folder(job).path / "lock.json", option="--out"):
                 return True
         except UserError as error:
             say(f"{job.name} is left: {error}")

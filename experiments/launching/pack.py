@@ -44,7 +44,7 @@ def pack(out: pathlib.Path, name: str, with_state: Iterable[RunFolder]) -> pathl
             if file.tell() + size > _MAX_ARCHIVE_BYTES:
                 say(
                     f"not packed: the checkpoints of {folder.path.name}, {size:,} B; "
-                    "copy them, or this run starts again on another machine"
+                    "copy them, or it and what starts from it cannot go on elsewhere"
                 )
                 continue
             for path in checkpoints:

@@ -74,7 +74,8 @@ def test_a_run_that_was_not_evaluated_yet_is_compared(tiny_config, tmp_path):
     config = tiny_config(eval_every="5 steps", checkpoint_every="2 steps")
     with interrupted():  # after the second step
         train_and_evaluate(config, tmp_path)
-    assert load_entry(tmp_path, "x").name == "x, unfinished"
+    entry = load_entry(tmp_path, "x")
+    assert (entry.name, entry.selected_on) == ("x, unfinished", "nothing")
 
 
 def test_other_readers_of_the_same_images_are_one_recipe():

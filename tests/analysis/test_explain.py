@@ -40,7 +40,7 @@ def test_maps_are_drawn_beside_pictures_of_any_size():
 
 def test_attention_that_does_not_fit_into_memory_is_refused(monkeypatch):
     monkeypatch.setattr(explain.meshes, "free_bytes", lambda devices: 1000)
-    with pytest.raises(UserError, match=r"attention in 2 images \(--indices\)"):
+    with pytest.raises(UserError, match="are for attention in 2 images"):
         explain.explain_vit(make_run(), IMAGES[:2], np.zeros(2, int), IMAGES[0], "x")
 
 

@@ -81,10 +81,12 @@ def load_entry(
     try:
         run = load_classifier(workdir)
     except UserError:
-        if "num_steps" in folder.read_results():
+        if "num_steps" in folder.read_results() or evaluations(folder.read_metrics()):
             raise
         # An unfinished run that was not evaluated yet has no best checkpoint.
-        run = load_classifier(workdir, "latest")
+        run, selected_on = load_classifier(workdir, "latest"), "nothing"
+    else:
+        selected_on = run.config.data.select_on
     run, splits = run_data.load_splits(run, moved)
     config = run.config
     test = splits["test"]
@@ -95,6 +97,10 @@ def load_entry(
         ignored.add("num_steps")
     settings = settings_to_compare(config)
     recipe = {key: value for key, value in settings.items() if key not in ignored}
+    # Paths do not say whether data and first weights are the same.
+    recipe["dataset"] = folder.read("dataset")
+    if folder.has("pretrained"):
+        recipe["pretrained"] = folder.read("pretrained")["sha256"]
     records = folder.read_metrics()
     results = folder.read_results()
     last_step = max((record["step"] for record in records), default=0)
@@ -120,7 +126,7 @@ def load_entry(
         name=name,
         model=config.model.name,
         seed=config.seed,
-        selected_on=config.data.select_on,
+        selected_on=selected_on,
         recipe=json.dumps(recipe, sort_keys=True),
         records=records,
         scored=scored,

@@ -25,7 +25,7 @@ from vit_jax.interpret import (
     relevance,
     weights,
 )
-from vit_jax.models import ResNet, ViT, memory
+from vit_jax.models import ResNet, ViT, backend, memory
 from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_classifier
@@ -119,8 +119,9 @@ def _require_memory(run: Run, num_images: int) -> None:
     num_patches = (height // model.patch_size) * (width // model.patch_size)
     num_tokens = num_patches + model.num_prefix_tokens
     each = 4 * model.depth * model.num_heads * num_tokens**2
-    # Both are there by block and of all blocks together.
-    needs = {f"attention in {num_images} images (--indices)": 4 * each * num_images}
+    # They are there by block and of all blocks together; on a CPU so are gradients.
+    copies = 4 if backend.platform() == "cpu" else 2
+    needs = {f"attention in {num_images} images": copies * each * num_images}
     memory.require_memory(needs, meshes.free_bytes(jax.local_devices()[:1]))
 
 

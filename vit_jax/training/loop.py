@@ -63,7 +63,7 @@ class Loop:
 
             path = str(folder.path / "tensorboard")
             # Steps that are repeated after a kill replace those of before.
-            first = self._step + 1 if self._step else None
+            first = self._step + 1
             tensorboard = SummaryWriter(path, flush_secs=1, purge_step=first)
         self._log = TrainLog(
             folder,
