@@ -116,7 +116,8 @@ def load_entry(
     gap = evaluate.logged_train_accuracy(records) - scored.accuracy
     # An unfinished run has no results yet, and a probe may have no records.
     trainable = results.get("num_trainable_params")
-    if config.optim.trainable == "all" and not (config.stages or config.linear_probe):
+    is_whole = config.optim.trainable == "all" and not config.linear_probe
+    if trainable is None and is_whole and not config.stages:
         trainable = cost["num_params"]
     trained = describe_training(records, goal)
     if not records:
