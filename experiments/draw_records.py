@@ -28,8 +28,10 @@ ON_A_CPU = {
     "small ResNet, 30% of the time": "resnet_laptop_small_quick_muon",
 }
 ON_AN_H200 = {
-    "ResNet-18": "resnet_cifar_fast_5900_steps",
-    "ViT, six stem layers": "vit_cifar_fast",
+    "ViT, six stem layers": "vit_cifar_fast_muon",
+    "ResNet-18": "resnet_cifar_fast_muon",
+    "ViT, half the time, AdamW for the stem": "vit_cifar_fast",
+    "ResNet-18, half the time, SGD": "resnet_cifar_fast_5900_steps",
 }
 
 

@@ -240,7 +240,7 @@ def make_parts(small: bool) -> list[Part]:
     equal = 2 * (_FEWEST_EQUAL_SECONDS + _OVERHEAD_SECONDS)
     studied = [row.config for row in ROWS.values() if row.config not in OURS]
     return [
-        Part("race", 180, functools.partial(_race, 1)),
+        Part("race", 210, functools.partial(_race, 1)),
         Part("equal_time", equal, functools.partial(_equal_time, 1)),
         *map(_steps_of, OURS[:2] if small else OURS),
         *_torch_parts("default"),
@@ -251,7 +251,7 @@ def make_parts(small: bool) -> list[Part]:
         Part(
             "equal_time-seeds", equal, functools.partial(_equal_time, 2 if small else 3)
         ),
-        Part("race-seeds", 180, functools.partial(_race, 2 if small else 5)),
+        Part("race-seeds", 210, functools.partial(_race, 2 if small else 5)),
         Part("arms-flagship", 120, functools.partial(_arms, "flagship")),
         *([] if small else [Part("arms-fast", 120, functools.partial(_arms, "fast"))]),
         *([] if small else map(_steps_of, studied)),

@@ -82,10 +82,9 @@ FLAGSHIP = {
 
 FAST = {
     "base": _BASE,
-    "muon_convolutions": ("Should Muon update the stem as well?",
-                          {"optim.muon_convolutions": True}),
-    "epochs_96": ("Do fewer epochs reach 94%?", {"num_epochs": 96}),
-    "epochs_192": ("How far are more epochs?", {"num_epochs": 192}),
+    "muon_blocks": ("Need Muon update the stem?", {"optim.muon_convolutions": False}),
+    "epochs_128": ("Are fewer epochs sooner at 94%?", {"num_epochs": 128}),
+    "epochs_512": ("How far are more epochs?", {"num_epochs": 512}),
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
     "normal_init": ("Is a standard deviation of 0.02 a better start?",
                     {"model.layer_init": "normal"}),

@@ -46,7 +46,8 @@ POST_NORM = {"batch_size": 64, "optim.name": "adam", **PLAIN}
 RECIPES = {
     "vit_cifar.py": (3_907_786, {"optim.name": "muon", "schedule.name": "linear"}),
     "vit_cifar_fast.py": (2_798_794, {
-        "optim.name": "muon", "schedule.name": "linear", "batch_size": 512,
+        "optim.name": "muon", "optim.muon_convolutions": True, "num_epochs": 256.0,
+        "schedule.name": "linear", "batch_size": 512,
         "augment.flip": "alternating", "augment.mixup_alpha": 0.2,
     }),
     "vit_mae.py": (1_297_360, {
@@ -67,6 +68,9 @@ RECIPES = {
     ),
     "resnet_cifar.py:fast": (
         RESNET, {"optim.learning_rate": 0.4, "schedule.name": "linear"}
+    ),
+    "resnet_cifar.py:muon": (
+        RESNET, {"optim.name": "muon", "optim.muon_convolutions": True}
     ),
     "vit_192x9.py": (4_028_170, {
         **CROPS, "seed": 42, "model.name": "vit_192x9",
