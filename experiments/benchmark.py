@@ -39,8 +39,9 @@ from experiments.benchmarking import (
     train_step,
 )
 from experiments.benchmarking.jax_step import load_config
+from experiments.launching.options import positive_int
 from vit_jax.errors import UserError
-from vit_jax.files import write_file
+from vit_jax.files import make_folder, user_path, write_file
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser
 
 
@@ -48,19 +49,20 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     """(options, overrides of the config)."""
     parser = make_parser("experiments.benchmark", __doc__, SETTINGS_EPILOG)
     parser.add_argument("--models", default="vit_ti,vit_192x9,resnet18")
-    parser.add_argument("--batch_size", type=int, default=128)
-    parser.add_argument("--repeats", type=int, default=10, help="rounds of dispatches")
+    parser.add_argument("--batch_size", type=positive_int, default=128)
     parser.add_argument(
-        "--steps_per_dispatch", type=int, default=0, help="0: 1 on CPU, 50 elsewhere"
+        "--repeats", type=positive_int, default=10, help="rounds of dispatches"
+    )
+    parser.add_argument(
+        "--steps_per_dispatch", type=positive_int, help="else 1 on CPU, 50 elsewhere"
     )
     parser.add_argument("--against", choices=("torch",))
     parser.add_argument(
         "--torch_mode",
-        default="default",
         choices=("eager", "default", "reduce-overhead", "max-autotune"),
-        help="of torch.compile",
+        help="of torch.compile; else default",
     )
-    parser.add_argument("--out", metavar="DIR", help="folder for JSON files")
+    parser.add_argument("--out", metavar="DIR", type=user_path, help="of JSON files")
     parser.add_argument("--attention", action="store_true", help="one layer alone")
     parser.add_argument("--augmentations", action="store_true", help="each alone")
     parser.add_argument(
@@ -73,18 +75,16 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     return parser.parse_known_args()
 
 
-def write_result(out: str | None, name: str, result: dict[str, Any]) -> None:
+def write_result(out: pathlib.Path | None, name: str, result: dict[str, Any]) -> None:
     """OUT/NAME_PLATFORM.json, with the user's command; nothing without OUT."""
     if out is None:
         return
-    folder = pathlib.Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}_{result['platform']}.json"
+    file = out / f"{name}_{result['platform']}.json"
     command = " ".join(["python -m experiments.benchmark", *sys.argv[1:]])
     write_file(file, json.dumps(result | {"command": command}, indent=1) + "\n")
 
 
-def measure_models(names: list[str], out: str | None) -> int:
+def measure_models(names: list[str], out: pathlib.Path | None) -> int:
     """Measures each model's train step, one after the other; 1 if any failed."""
     results = []
     for name in names:
@@ -100,6 +100,17 @@ def measure_models(names: list[str], out: str | None) -> int:
     return int(len(results) < len(names))
 
 
+def _require_effect(options: argparse.Namespace, asked: list[str]) -> None:
+    """Refuses options that what is `asked` for would ignore."""
+    if options.against and asked:
+        raise UserError(
+            "--against=torch compares whole train steps; leave it out beside --"
+            f"{' and --'.join(asked)}."
+        )
+    if options.torch_mode and not options.against:
+        raise UserError("--torch_mode is of --against=torch; give both or neither.")
+
+
 def main() -> int:
     """Measures, prints and writes what the options ask for; 1 if a model failed."""
     options, overrides = parse_arguments()
@@ -107,6 +118,14 @@ def main() -> int:
         result = train_step.measure(options, overrides)
         pathlib.Path(options.result_file).write_text(json.dumps(result))
         return 0
+    parts = {
+        "attention": attention.measure,
+        "augmentations": augmentations.measure,
+        "startup": lambda *_: startup.measure(options.repeats),
+        "soak": lambda *_: soak.measure(overrides),
+    }
+    asked = [name for name in parts if getattr(options, name)]
+    _require_effect(options, asked)
     if options.against and importlib.util.find_spec("torch") is None:
         raise UserError(
             "--against=torch needs PyTorch, which is not installed; "
@@ -116,13 +135,13 @@ def main() -> int:
     for name in names:
         # A mistake in a setting is found before anything is measured.
         load_config(name, options.batch_size, overrides)
-    parts = {
-        "attention": attention.measure,
-        "augmentations": augmentations.measure,
-        "startup": lambda *_: startup.measure(options.repeats),
-        "soak": lambda *_: soak.measure(overrides),
-    }
-    asked = [name for name in parts if getattr(options, name)]
+    if options.startup and overrides:
+        raise UserError(
+            "--startup starts configs/vit_digits.py as it stands; leave out "
+            f"{' '.join(overrides)}."
+        )
+    if options.out:
+        make_folder(options.out, "--out")
     for name in asked:
         result = parts[name](names, options.batch_size, options.repeats, overrides)
         write_result(options.out, name, result)

@@ -33,7 +33,7 @@ from typing import Any
 from experiments.first_lighting.parts import make_parts, planned_seconds
 from experiments.first_lighting.session import Part, Session, write_result
 from experiments.launching.jobs import is_finished
-from experiments.launching.options import LEFT_OVER
+from experiments.launching.options import LEFT_OVER, positive_float
 from experiments.launching.pack import pack
 from vit_jax.errors import UserError, require_known
 from vit_jax.files import make_folder, user_path
@@ -55,7 +55,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="time for all of it; half a minute more where a process does not answer",
     )  # fmt: skip
     parser.add_argument(
-        "--equal_minutes", type=float,
+        "--equal_minutes", type=positive_float,
         help="training time of each model in equal_time (what is left, at most 8)",
     )  # fmt: skip
     parser.add_argument("--only", metavar="PART,PART", help="some parts; else all")
@@ -63,6 +63,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.out = user_path(options.out).absolute()
     options.data = user_path(options.data).absolute()
+    if options.equal_minutes and 60 * options.equal_minutes < 1:
+        raise UserError(
+            f"--equal_minutes is {options.equal_minutes:g}, less than one second; give "
+            "a longer time."
+        )
     if not options.data.exists():
         raise UserError(
             f"There is no {options.data}; --data is the folder or the archive of the "

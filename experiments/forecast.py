@@ -16,14 +16,13 @@ in experiments/forecasting/targets/. Further arguments are settings, such as
 """
 
 import json
-import pathlib
 import sys
 from collections.abc import Sequence
 
 from experiments.forecasting import targets
 from vit_jax.config import apply_overrides, check_config, load_config_file
 from vit_jax.errors import UserError
-from vit_jax.files import write_file
+from vit_jax.files import make_folder, user_path, write_file
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser
 
 
@@ -35,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--target", metavar="GPU", default="h200", help=", ".join(names)
     )
-    parser.add_argument("--out", metavar="DIR", help="folder for both files")
+    parser.add_argument("--out", metavar="DIR", type=user_path, help="of both files")
     options, overrides = parser.parse_known_args(arguments)
     config = apply_overrides(
         load_config_file(options.config),
@@ -43,6 +42,8 @@ def main(arguments: Sequence[str]) -> None:
         [f"--{name}" for name in vars(options)],
     )
     check_config(config)
+    if options.out:
+        make_folder(options.out, "--out")
     target = targets.load_target(options.target)
     targets.set_environment()
     # Imported late: JAX reads the environment that was set.
@@ -55,10 +56,8 @@ def main(arguments: Sequence[str]) -> None:
     text = report.as_markdown(result)
     print(text)
     if options.out:
-        folder = pathlib.Path(options.out)
-        folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / "forecast.json", json.dumps(result, indent=1) + "\n")
-        write_file(folder / "forecast.md", text)
+        write_file(options.out / "forecast.json", json.dumps(result, indent=1) + "\n")
+        write_file(options.out / "forecast.md", text)
 
 
 if __name__ == "__main__":

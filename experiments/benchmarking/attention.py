@@ -18,6 +18,7 @@ from jax.flatten_util import ravel_pytree
 from experiments.benchmarking import timing
 from experiments.benchmarking.jax_step import load_config
 from vit_jax import models
+from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.models.attention import SelfAttention
 from vit_jax.models.block_settings import BlockSettings, block_settings
@@ -107,16 +108,21 @@ def measure(
     )
     vits = {}
     for name in names:
-        settings = load_config(name, batch_size, overrides).model
+        config = load_config(name, batch_size, overrides)
+        settings = config.model
         dtype = backend.auto_dtype() if settings.dtype == "auto" else settings.dtype
         model = models.make_model(
             settings, num_classes=10, image_shape=IMAGE_SHAPE, dtype=dtype
         )
         if isinstance(model, models.ViT):
-            shape = batch_size, num_tokens(model), model.width
+            shape = config.batch_size, num_tokens(model), model.width
             tokens = jax.random.normal(jax.random.key(0), shape, dtype)
             vits[name] = _measure_layer(name, block_settings(model), tokens, repeats)
-    return machine | {"batch_size": batch_size, "models": vits}
+    if not vits:
+        raise UserError(
+            f"--models is {','.join(names)}, of which none has attention; name a ViT."
+        )
+    return machine | {"batch_size": config.batch_size, "models": vits}
 
 
 def _measure_layer(

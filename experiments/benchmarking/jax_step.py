@@ -38,7 +38,6 @@ def load_config(model: str, batch_size: int, overrides: Sequence[str]) -> Config
         "batch_size": batch_size,
         "num_devices": 1,
         "time_budget": None,  # Only a training measures how many steps that would be.
-        "optim.muon_convolutions": False,  # PyTorch's Muon is for matrices alone.
         "data.mean": (0.49, 0.48, 0.45),
         "data.std": (0.25, 0.24, 0.26),
     }.items():

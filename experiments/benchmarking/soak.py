@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.benchmarking import timing
+from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 
 SETTINGS = (
@@ -72,14 +73,17 @@ def measure(overrides: Sequence[str]) -> dict[str, Any]:
       overrides: settings such as `--config.num_steps=1000`, after `SETTINGS`.
 
     Raises:
-      RuntimeError: the training failed, or was too short for four samples.
+      UserError: the training failed, or was too short for four samples.
     """
     command = ["-m", "vit_jax.main", *SETTINGS, *overrides]
-    with tempfile.TemporaryDirectory() as workdir:
+    with (
+        tempfile.TemporaryDirectory() as workdir,
+        tempfile.TemporaryFile("w+", encoding="utf-8") as errors,
+    ):
         process = subprocess.Popen(
             [sys.executable, *command, f"--workdir={workdir}"],
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=errors,
         )
         start, samples = time.monotonic(), []
         try:
@@ -94,10 +98,16 @@ def measure(overrides: Sequence[str]) -> dict[str, Any]:
         finally:
             process.kill()
             status = process.wait()
-    if status or len(samples) < 4:
-        raise RuntimeError(
-            f"python {' '.join(command)} ended with {status} after {len(samples)} "
-            "samples"
+        errors.seek(0)
+        reason = errors.read().strip().splitlines()[-1:]
+    if status:
+        raise UserError(
+            f"The training of --soak ended with status {status}: {''.join(reason)}"
+        )
+    if len(samples) < 4:
+        raise UserError(
+            f"The training of --soak ended after {len(samples)} samples, but four are "
+            "needed; give a larger --config.num_steps."
         )
     result = timing.describe_machine() | {
         "training": " ".join(["python", *command]),

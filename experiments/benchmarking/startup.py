@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 from experiments.benchmarking import timing
+from vit_jax.errors import UserError
 
 _PAUSE_SECONDS = 0.02
 
@@ -24,7 +25,7 @@ def seconds_to_first_step(workdir: pathlib.Path, cache: pathlib.Path) -> float:
     """Wall-clock time until the first step of a fresh run is logged.
 
     Raises:
-      RuntimeError: the training ended before its first step.
+      UserError: the training ended before its first step.
     """
     command = [sys.executable, "-m", "vit_jax.main", "--config=configs/vit_digits.py"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
@@ -40,7 +41,10 @@ def seconds_to_first_step(workdir: pathlib.Path, cache: pathlib.Path) -> float:
     try:
         while not metrics.exists() or not metrics.stat().st_size:
             if process.poll() is not None:
-                raise RuntimeError(f"{command} ended with {process.returncode}")
+                raise UserError(
+                    f"{' '.join(command)} ended with status {process.returncode} "
+                    "before its first step; run it to see why."
+                )
             time.sleep(_PAUSE_SECONDS)
         return time.perf_counter() - start
     finally:

@@ -82,7 +82,11 @@ def num_threads() -> int:
 
 
 def describe_machine() -> dict[str, Any]:
-    """Device, CPU, threads, versions, load average (of 1, 5 and 15 minutes)."""
+    """Device, CPU, threads, versions and load average (of 1, 5 and 15 minutes).
+
+    It also says whether compiled programs are kept, since a time to compile is then
+    perhaps one to read them.
+    """
     device = jax.devices()[0]
     versions = {"python": platform.python_version()}
     for package in ("jax", "jaxlib", "flax", "optax", "torch"):
@@ -98,5 +102,9 @@ def describe_machine() -> dict[str, Any]:
         "omp": {k: v for k, v in sorted(os.environ.items()) if k.startswith("OMP_")},
         "versions": versions,
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "keeps_compiled_programs": bool(
+            jax.config.jax_enable_compilation_cache
+            and jax.config.jax_compilation_cache_dir
+        ),
         "load_average": os.getloadavg(),
     }

@@ -17,6 +17,7 @@ from experiments.benchmarking import timing, torch_models
 from experiments.benchmarking.jax_step import NUM_IMAGES
 from vit_jax import models
 from vit_jax.data import Dataset, batches
+from vit_jax.errors import UserError
 from vit_jax.training.experiment import Experiment
 
 
@@ -66,13 +67,19 @@ class TorchStep:
     ):  # fmt: skip
         torch.set_num_threads(timing.num_threads())
         torch.set_float32_matmul_precision("high")
+        torch.backends.cudnn.benchmark = True  # XLA, too, times convolutions first.
         self.steps_per_dispatch, self.mode, self._step = steps_per_dispatch, mode, 0
         self.config = config = experiment.config
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         net = torch_models.make_model(experiment.model, dataset.images.shape[1])
         self.num_params = sum(p.numel() for p in net.parameters())
         if self.num_params != num_params:
-            raise ValueError(f"{self.num_params} parameters, but JAX has {num_params}")
+            raise UserError(
+                f"--against=torch has {self.num_params:,} parameters, but the model in "
+                f"JAX has {num_params:,}, so that PyTorch's has no counterpart of one "
+                "of its settings; leave --against out, or take a model of --models' "
+                "default."
+            )
         model = experiment.model
         if isinstance(model, models.ResNet) or model.stem == "conv":
             net = net.to(memory_format=torch.channels_last)

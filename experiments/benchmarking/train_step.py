@@ -35,6 +35,8 @@ from vit_jax.models import backend
 def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, Any]:
     """Measures one model; returns the machine, sizes, and what `summarize` gives."""
     machine = timing.describe_machine()
+    if arguments.against:  # PyTorch's Muon is for matrices alone.
+        overrides = ["--config.optim.muon_convolutions=False", *overrides]
     config = load_config(arguments.models, arguments.batch_size, overrides)
     dataset = make_dataset()
     num_steps = arguments.steps_per_dispatch or min(
@@ -74,8 +76,9 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
         from experiments.benchmarking.torch_step import TorchStep
 
         torch_step = TorchStep(
-            plain.experiment, num_params, dataset, num_steps, arguments.torch_mode
-        )
+            plain.experiment, num_params, dataset, num_steps,
+            arguments.torch_mode or "default",
+        )  # fmt: skip
         runs["torch"] = torch_step
         result["torch_mode"] = torch_step.mode
         result["torch_warmup_seconds"] = torch_step.warmup_seconds
@@ -88,7 +91,13 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
 
 def require_counterpart(config: ConfigDict, model: nn.Module) -> None:
     """Refuses what PyTorch's step would compute otherwise, with as many parameters."""
-    other = {"config.data.resize": config.data.resize}
+    other = {
+        "config.data.resize": config.data.resize,
+        "config.num_devices above 1": config.num_devices > 1,
+        "config.optim.trainable": config.optim.trainable != "all",
+        "config.optim.muon_convolutions": config.optim.muon_convolutions,
+        "bottlenecks": getattr(model, "bottleneck", False),
+    }
     if isinstance(model, models.ViT):
         strides = model.stem == "conv" and model.stem_downsampling != "avg_pool"
         other |= {

@@ -9,6 +9,7 @@ from typing import Any
 
 from experiments.first_lighting.session import Part, Session, outcome_of, write_result
 from experiments.first_lighting.training import describe_training, summarize
+from experiments.forecasting import targets
 from experiments.reproduce import ROWS
 from vit_jax.errors import UserError
 
@@ -32,15 +33,15 @@ def read_forecast(config: str, device: str) -> dict[str, float] | None:
 
     Args:
       config: as the forecast was asked for, "configs/NAME.py:VARIANT".
-      device: as JAX calls it; "NVIDIA GeForce RTX 4090" is the target rtx4090.
+      device: as JAX calls it; each target names its own.
 
     Returns:
       "floor", "expected" and "pessimistic".
     """
-    name = device.lower().replace(" ", "")
     for file in FORECASTS.glob("*/*/forecast.json"):
         content = json.loads(file.read_text(encoding="utf-8"))
-        if file.parts[-3] in name and content["config"] == config:
+        devices = targets.load_target(file.parts[-3]).devices
+        if device in devices and content["config"] == config:
             return content["step_ms"]
     return None
 
@@ -148,6 +149,7 @@ def _train(
         f"--data={session.options.data}",
         f"--out={out}",
         f"--time_limit_seconds={max(0.0, left - reserve):.0f}",
+        "--retry",  # A run may have failed for the disk or the memory of its time.
         *arguments,
         # Most of a small run's time would be the compilation of a policy.
         *(["--config.augment.policy=none"] if session.options.small else []),
@@ -240,7 +242,7 @@ def make_parts(small: bool) -> list[Part]:
     equal = 2 * (_FEWEST_EQUAL_SECONDS + _OVERHEAD_SECONDS)
     studied = [row.config for row in ROWS.values() if row.config not in OURS]
     return [
-        Part("race", 210, functools.partial(_race, 1)),
+        Part("race", 180, functools.partial(_race, 1)),
         Part("equal_time", equal, functools.partial(_equal_time, 1)),
         *map(_steps_of, OURS[:2] if small else OURS),
         *_torch_parts("default"),
@@ -251,7 +253,7 @@ def make_parts(small: bool) -> list[Part]:
         Part(
             "equal_time-seeds", equal, functools.partial(_equal_time, 2 if small else 3)
         ),
-        Part("race-seeds", 210, functools.partial(_race, 2 if small else 5)),
+        Part("race-seeds", 180, functools.partial(_race, 2 if small else 5)),
         Part("arms-flagship", 120, functools.partial(_arms, "flagship")),
         *([] if small else [Part("arms-fast", 120, functools.partial(_arms, "fast"))]),
         *([] if small else map(_steps_of, studied)),

@@ -69,20 +69,26 @@ def describe_data(config_data: ConfigDict) -> dict[str, Dataset]:
 
 
 def make_described(config: ConfigDict, device: jax.Device) -> Experiment:
-    """The experiment of a config's first stage on a device that is only described.
+    """The experiment of a config on a device that is only described.
 
     Args:
       config: complete; it is trained on one device.
       device: see `targets.describe_devices`.
 
     Raises:
-      UserError: the config has a mistake, or learns from a teacher.
+      UserError: the config has a mistake, a teacher, stages or a linear probe.
     """
-    if config.distill.teacher:
-        raise UserError(
-            "config.distill.teacher is set, but a forecast covers runs without a "
-            "teacher only; leave the setting out."
-        )
+    more = {
+        "distill.teacher": config.distill.teacher,
+        "stages": config.stages,
+        "linear_probe": config.linear_probe,
+    }
+    for key, value in more.items():
+        if value:
+            raise UserError(
+                f"config.{key} is set, but a forecast covers runs of one stage, "
+                "without a teacher or a linear probe; leave the setting out."
+            )
     config = config.copy_and_resolve_references()
     config.num_devices = 1
     with computing_for(device):

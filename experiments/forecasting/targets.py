@@ -1,7 +1,8 @@
 """The GPUs that a forecast knows: one file of public figures for each, in targets/.
 
-A file has the `name` of the GPU, the `source` of its figures, `flops`, the operations
-per second of matrix products by the type of their factors (f32 as TF32, where the GPU
+A file has the `name` of the GPU, the `devices` as JAX names them (others of a similar
+name have another memory), the `source` of its figures, `flops`, the operations per
+second of matrix products by the type of their factors (f32 as TF32, where the GPU
 has that), and `target`, from which XLA compiles: its GpuTargetConfigProto.
 """
 
@@ -25,11 +26,13 @@ class Target:
     """A GPU by its public figures.
 
     Attributes:
+      devices: the `device_kind` of the GPUs that it describes.
       flops: of matrix products per second: "bf16", "f16" and "f32".
       description: the GpuTargetConfigProto as nested dictionaries.
     """
 
     name: str
+    devices: tuple[str, ...]
     flops: dict[str, int]
     description: dict[str, Any]
 
@@ -64,7 +67,9 @@ def load_target(name: str) -> Target:
     where = f"add a file beside those in {_FOLDER}, or take"
     require_known(name, names, "target", where)
     content = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return Target(content["name"], content["flops"], content["target"])
+    return Target(
+        content["name"], tuple(content["devices"]), content["flops"], content["target"]
+    )
 
 
 def can_compile() -> bool:

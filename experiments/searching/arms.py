@@ -82,9 +82,10 @@ FLAGSHIP = {
 
 FAST = {
     "base": _BASE,
-    "muon_blocks": ("Need Muon update the stem?", {"optim.muon_convolutions": False}),
-    "epochs_128": ("Are fewer epochs sooner at 94%?", {"num_epochs": 128}),
-    "epochs_512": ("How far are more epochs?", {"num_epochs": 512}),
+    "muon_convolutions": ("Should Muon update the stem as well?",
+                          {"optim.muon_convolutions": True}),
+    "epochs_96": ("Do fewer epochs reach 94%?", {"num_epochs": 96}),
+    "epochs_192": ("How far are more epochs?", {"num_epochs": 192}),
     "adamw": ("Is Muon worth it?", {"optim.name": "adamw"}),
     "normal_init": ("Is a standard deviation of 0.02 a better start?",
                     {"model.layer_init": "normal"}),
@@ -217,7 +218,7 @@ STUDIES = {
         rivals=("configs/resnet_cifar.py",), equal_time=True,
     ),
     "fast": Study(
-        "The ViT that is soonest at 94%", "configs/vit_cifar_fast.py", FAST,
+        "The ViT that is soonest at 94%", "configs/vit_cifar_fast.py:short", FAST,
         rivals=("configs/resnet_cifar.py:fast",), is_race=True,
     ),
     "resnet": Study("The best ResNet-18", "configs/resnet_cifar.py", RESNET),

@@ -8,9 +8,10 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import numpy as np
 
 from experiments.sweeping.members import Sweep
@@ -66,6 +67,21 @@ def restore(checkpoints: Checkpoints, sweep: Sweep) -> Done:
     return Done(**metadata["done"])
 
 
+@contextlib.contextmanager
+def _fitting(sweep: Sweep) -> Iterator[None]:
+    """Turns JAX's report of exhausted memory into a UserError."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise UserError(
+            f"The device's memory is exhausted by {len(sweep.members)} members at "
+            "once; give fewer --learning_rates or --seeds, or a smaller "
+            "config.batch_size."
+        ) from error
+
+
 def _identity(sweep: Sweep) -> dict[str, Any]:
     """What must be the same for a sweep to go on."""
     settings = flatten(sweep.experiment.config)
@@ -104,11 +120,11 @@ def run_sweep(
     lengths = [length for _, length in dispatches]
     if not lengths:
         return done
-    with waiting("compiling the train step and the evaluation"):
+    with waiting("compiling the train step and the evaluation"), _fitting(sweep):
         sweep.compile({*lengths})
     images_per_step = sweep.experiment.config.batch_size * len(sweep.members)
     progress = Progress(plan.total_steps, done.step, plan.log_every)
-    with contextlib.closing(progress):
+    with contextlib.closing(progress), _fitting(sweep):
         for length in lengths:
             start = time.monotonic()
             losses = sweep.train(done.step, done.step + length)["loss"]

@@ -51,9 +51,30 @@ def test_what_pytorch_would_compute_otherwise_is_refused(settings, words):
     train_step.require_counterpart(config, models.ViT(10, **TINY))
     with pytest.raises(UserError, match=words):
         train_step.require_counterpart(config, models.ViT(10, **TINY, **settings))
+    with pytest.raises(UserError, match="of bottlenecks"):
+        train_step.require_counterpart(config, models.ResNet(10, bottleneck=True))
+    config.optim.trainable = "head"
+    with pytest.raises(UserError, match=r"optim\.trainable"):
+        train_step.require_counterpart(config, models.ResNet(10))
     config.data.resize = 64
     with pytest.raises(UserError, match=r"data\.resize"):
         train_step.require_counterpart(config, models.ResNet(10))
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--attention", "--against=torch"], "leave it out beside --attention"),
+        (["--torch_mode=eager"], "give both or neither"),
+        (["--startup", "--config.batch_size=8"], "leave out --config.batch_size=8"),
+        (["--attention", "--models=resnet18"], "none has attention"),
+        (["--out=setup.cfg"], "--out"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(arguments, words, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
+    with pytest.raises(UserError, match=words):
+        benchmark.main()
 
 
 @pytest.mark.slow
@@ -175,7 +196,7 @@ def test_a_soak_reads_what_a_real_process_holds(monkeypatch):
         assert soak.held_by(os.getpid())["open_files"] == held["open_files"] + 1
     assert soak.held_by(2**22 + 1) is None
     monkeypatch.setattr(soak, "SECONDS_BETWEEN_SAMPLES", 0.1)
-    result = soak.measure(["--config.num_steps=1000", "--config.log_every=10 steps"])
+    result = soak.measure(["--config.num_steps=400", "--config.log_every=10 steps"])
     steps = [sample["step"] for sample in result["samples"]]
     assert steps == sorted(steps) and steps[-1] > steps[0] > 0
     for name, medians in result["medians_of_quarters"].items():
@@ -185,5 +206,5 @@ def test_a_soak_reads_what_a_real_process_holds(monkeypatch):
     file = ROOT / "experiments" / "benchmarks" / "soak" / "all.json"
     recorded = json.loads(file.read_text())["medians_of_quarters"]
     assert len(set(recorded["threads"])) == len(set(recorded["open_files"])) == 1
-    with pytest.raises(RuntimeError, match="ended with 1"):
+    with pytest.raises(UserError, match=r"ended with status 1: error: .*num_steps"):
         soak.measure(["--config.num_steps=none at all"])

@@ -17,10 +17,11 @@ import time
 import pytest
 
 from experiments.first_light import main
-from experiments.first_lighting import parts
+from experiments.first_lighting import parts, resume
 from experiments.first_lighting.parts import equal_seconds, make_parts, read_forecast
 from experiments.first_lighting.session import Part, Session, outcome_of
 from experiments.first_lighting.training import describe_training, summarize
+from experiments.launching.jobs import Job, Jobs
 from experiments.launching.options import LEFT_OVER
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
@@ -130,7 +131,8 @@ def test_a_forecast_is_found_by_config_and_device(tmp_path, monkeypatch):
     found = read_forecast(config, "NVIDIA GeForce RTX 4090")
     assert found == milliseconds
     assert read_forecast(config, "NVIDIA H200") is None
-    assert read_forecast("configs/vit_cifar.py", "RTX 4090") is None
+    assert read_forecast(config, "NVIDIA GeForce RTX 4090 D") is None
+    assert read_forecast("configs/vit_cifar.py", "NVIDIA GeForce RTX 4090") is None
 
 
 def test_accuracy_over_seconds(tiny_run, tmp_path):
@@ -168,12 +170,23 @@ def test_the_first_steps_of_a_config(cifar10_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_comparison_of_a_resumed_run(cifar10_dir, tmp_path):
-    arguments = [f"--data={cifar10_dir}", f"--out={tmp_path}", "--minutes=30"]
-    assert main([*arguments, "--small", "--only=resume"]) == 0
-    result = json.loads((tmp_path / "resume.json").read_text())
-    assert result["vit"]["same_bits"] and result["vit"]["largest_difference"] == 0
-    assert 0 < result["vit"]["interrupted_at"] < result["vit"]["steps"]
+def test_the_comparison_of_a_resumed_run(tmp_path):
+    """With our smallest config; those of `CONFIGS` compile for half a minute."""
+    settings = resume.SETTINGS | {
+        "num_steps": 30, "eval_every": "30 steps", "checkpoint_every": "30 steps",
+        "log_every": "2 steps", "batch_size": 16, "model.depth": 1,
+    }  # fmt: skip
+    whole, pieces, other = (
+        Job(name, "configs/vit_digits.py", settings | changes)
+        for name, changes in (("whole", {}), ("pieces", {}), ("other", {"seed": 1}))
+    )
+    jobs = Jobs(tmp_path)
+    (step,) = resume.interrupt(jobs, [pieces]).values()
+    assert 0 < step < 30
+    assert jobs.launch([whole, pieces, other]) == []
+    same = {"same_bits": True, "largest_difference": 0}
+    assert resume.compare(jobs, whole, pieces) == same
+    assert not resume.compare(jobs, whole, other)["same_bits"]
 
 
 def test_two_calls_do_not_share_a_folder(tmp_path):

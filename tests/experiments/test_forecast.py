@@ -9,7 +9,8 @@ import sys
 import jax
 import pytest
 
-from experiments.forecasting import budget, hlo, targets, work
+from experiments.forecasting import budget, hlo, programs, targets, work
+from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -74,6 +75,12 @@ metadata={op_name="jit(f)/jvp(ViT)/Dropout_0/xor"}
 metadata={op_name="jit(f)/optimizer/convert"}
 }
 """
+
+
+@pytest.mark.parametrize("name", ["vit_s8_finetune", "vit_small_data:distilled"])
+def test_what_one_forecast_does_not_cover_is_refused(name):
+    with pytest.raises(UserError, match="of one stage, without a teacher"):
+        programs.make_described(load_config_file(name), None)
 
 
 def by_name():
@@ -175,6 +182,7 @@ def test_a_forecast_of_a_small_config(tmp_path):
     assert size * (dispatches - 1) < result["steps"] <= size * dispatches
     # Training has more to do than an evaluation.
     assert result["evaluate"]["ms"]["expected"] < step["expected"]
+    assert_as_small_as_in_the_table("vit_digits", kinds["all"])
 
 
 @pytest.mark.slow
@@ -207,13 +215,16 @@ def test_fused_attention_of_65_tokens_is_divided_over_two_gpus():
 
 @pytest.mark.slow
 @needs_compiler
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ["vit_cifar", "resnet_cifar"])
 def test_programs_do_not_grow(name):
+    assert_as_small_as_in_the_table(name, measure(name))
+
+
+def assert_as_small_as_in_the_table(name, found):
     """A change that is meant is written with `python tests/experiments/FILE`."""
     table = json.loads(TABLE.read_text()).get(jax.__version__, {})
     if name not in table:
         pytest.skip(f"the table has no row of {name} for JAX {jax.__version__}")
-    found = measure(name)
     for key, expected in table[name].items():
         assert found[key] == pytest.approx(expected, rel=0.05), (name, key)
 

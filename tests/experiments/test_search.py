@@ -220,7 +220,7 @@ def test_one_length_for_all(tmp_path, capsys):
     """Arms that change the length are left out where --epochs sets it."""
     run_search(tmp_path, "--study=fast", "--epochs=3", "--seeds=1", "--dry_run")
     left_out, *commands = capsys.readouterr().out.splitlines()
-    assert left_out.endswith("epochs_128, epochs_512")
+    assert left_out.endswith("epochs_96, epochs_192")
     assert len(commands) == len(STUDIES["fast"].arms) - 2
     assert all("--config.num_epochs=3.0" in command for command in commands)
 

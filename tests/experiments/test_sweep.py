@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.lock import lock
 from vit_jax.training.experiment import make_experiment
+from vit_jax.training.plan import make_plan
 from vit_jax.training.train import train_and_evaluate
 
 RATE = 1e-3
@@ -31,6 +33,18 @@ CLOSE = {"rtol": 1e-3, "atol": 2e-5}
 def config(tiny_config):
     # The seed decides alternating flips and dropout, which are both on.
     return tiny_config(augment__flip="alternating", model__dropout=0.1)
+
+
+def test_exhausted_memory_is_one_sentence(config):
+    def compile_nothing(lengths):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+
+    sweep = types.SimpleNamespace(
+        experiment=types.SimpleNamespace(plan=make_plan(config, 100)),
+        members=MEMBERS, compile=compile_nothing,
+    )  # fmt: skip
+    with pytest.raises(UserError, match="exhausted by 2 members at once"):
+        run_sweep(sweep, steps_per_dispatch=1)
 
 
 @pytest.fixture(scope="module")

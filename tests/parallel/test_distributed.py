@@ -162,7 +162,8 @@ def by_number(path):
 @pytest.mark.slow
 def test_two_processes_save_by_the_clock_of_the_first(alone, tmp_path):
     settings = (
-        "--config.checkpoint_every=0.01 seconds", "--config.eval_every=60 steps"
+        "--config.checkpoint_every=0.01 seconds", "--config.eval_every=60 steps",
+        "--config.log_every=20 steps",
     )  # fmt: skip
     with training(tmp_path, *settings) as both:
         texts = outputs(both)

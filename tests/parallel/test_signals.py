@@ -142,7 +142,7 @@ def test_ctrl_c_after_the_last_line_changes_nothing():
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_random_moments_is_one_line(tmp_path):
+def test_ctrl_c_at_a_random_moment_is_one_line(tmp_path):
     """From the first import to the last line of a training."""
     draw = random.Random(time.time_ns())
     whole = [sys.executable, "-m", "vit_jax.main", *TRAINING]
@@ -150,14 +150,13 @@ def test_ctrl_c_at_random_moments_is_one_line(tmp_path):
     status, errors, _ = wait(start([*whole, f"--workdir={tmp_path}/whole"]), 300)
     assert status == 0, errors
     length = time.monotonic() - begin
-    for moment in range(2):
-        process = start([*whole, f"--workdir={tmp_path}/{moment}"])
-        # Python itself, before it imports anything of ours, has a traceback of its own.
-        delay = draw.uniform(0.3, length)
-        time.sleep(delay)
-        process.send_signal(signal.SIGINT)
-        status, errors, _ = wait(process, 120)
-        assert status in (130, 0), (delay, errors)  # 0: it had ended
-        assert "Traceback" not in errors and "ignored in" not in errors, delay
-        said = errors.count("interrupted (SIGINT)") + errors.count("saved step")
-        assert said == (status == 130), (delay, errors)
+    process = start([*whole, f"--workdir={tmp_path}/interrupted"])
+    # Python itself, before it imports anything of ours, has a traceback of its own.
+    delay = draw.uniform(0.3, length)
+    time.sleep(delay)
+    process.send_signal(signal.SIGINT)
+    status, errors, _ = wait(process, 120)
+    assert status in (130, 0), (delay, errors)  # 0: it had ended
+    assert "Traceback" not in errors and "ignored in" not in errors, delay
+    said = errors.count("interrupted (SIGINT)") + errors.count("saved step")
+    assert said == (status == 130), (delay, errors)

@@ -59,9 +59,8 @@ def test_what_an_encoding_lacks_is_escaped():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("redirection", [">&- 2>&-", ">/dev/full 2>/dev/full"])
-def test_training_without_streams_ends_with_its_results(redirection, tmp_path):
-    command = f"{TRAINING.format(tmp_path / 'run')} {redirection}"
+def test_training_without_streams_ends_with_its_results(tmp_path):
+    command = f"{TRAINING.format(tmp_path / 'run')} >&- 2>/dev/full"
     assert subprocess.run(["sh", "-c", command], timeout=300).returncode == 0
     assert (tmp_path / "run" / "results.json").exists()
 

@@ -15,9 +15,9 @@ from vit_jax.training.experiment import make_experiment
 OLD_GPU = ("gpu", "7.5")
 
 
-def losses_of_10_steps(name, dtype, attention, folder):
+def losses_of_10_steps(dtype, attention, folder):
     config = apply_overrides(
-        load_config_file(f"configs/{name}.py"),
+        load_config_file("configs/vit_cifar_fast.py"),
         ["--config.data.source=cifar_files", f"--config.data.dir={folder}"],
     )
     config.num_steps, config.batch_size, config.num_devices = 10, 16, 1
@@ -41,11 +41,10 @@ def losses_of_10_steps(name, dtype, attention, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["vit_cifar_fast", "vit_192x12"])
-def test_losses_in_16_bits_are_near_those_of_a_cpu(name, cifar10_dir):
+def test_losses_in_16_bits_are_near_those_of_a_cpu(cifar10_dir):
     """Norms folded into products, projections apart, updates of groups of leaves."""
-    expected = losses_of_10_steps(name, "float32", "plain", cifar10_dir)
+    expected = losses_of_10_steps("float32", "plain", cifar10_dir)
     with backend.computing_for(*OLD_GPU):
-        found = losses_of_10_steps(name, "bfloat16", "xla", cifar10_dir)
+        found = losses_of_10_steps("bfloat16", "xla", cifar10_dir)
     assert expected.std() > 0.03  # it learns
     np.testing.assert_allclose(found, expected, rtol=0.01)

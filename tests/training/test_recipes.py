@@ -50,6 +50,7 @@ RECIPES = {
         "schedule.name": "linear", "batch_size": 512,
         "augment.flip": "alternating", "augment.mixup_alpha": 0.2,
     }),
+    "vit_cifar_fast.py:short": (2_798_794, {"optim.muon_convolutions": False}),
     "vit_mae.py": (1_297_360, {
         "objective": "masked_autoencoding", "mae.mask_ratio": 0.75,
         "data.select_on": "nothing", "data.validation": 0,
