@@ -82,7 +82,8 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path):
     "settings",
     [
         # BatchNorm could see only its own device's part of the batch.
-        {"data__train_per_class": 20, "optim__name": "sgd", **RESNET},
+        {"data__train_per_class": 20, "optim__name": "sgd", **RESNET,
+         "model__name": "resnet18"},
         {"model__dropout": 0.2, "model__drop_path": 0.2, "augment__mixup_alpha": 1.0,
          "augment__cutmix_alpha": 1.0, "augment__mix_per": "image",
          "augment__flip": "random", "optim__num_microbatches": 2},
