@@ -10,7 +10,7 @@ import jax
 import pytest
 
 from experiments.forecasting import budget, hlo, programs, targets, work
-from vit_jax.config import load_config_file
+from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -77,10 +77,18 @@ metadata={op_name="jit(f)/optimizer/convert"}
 """
 
 
-@pytest.mark.parametrize("name", ["vit_s8_finetune", "vit_small_data:distilled"])
-def test_what_one_forecast_does_not_cover_is_refused(name):
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("vit_s8_finetune", []),
+        ("vit_digits", ["--config.linear_probe=True"]),
+        ("vit_digits", ["--config.distill.teacher=runs/teacher"]),
+    ],
+)
+def test_what_one_forecast_does_not_cover_is_refused(name, changes):
+    config = apply_overrides(load_config_file(name), changes)
     with pytest.raises(UserError, match="of one stage, without a teacher"):
-        programs.make_described(load_config_file(name), None)
+        programs.make_described(config, None)
 
 
 def by_name():
