@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from ml_collections import ConfigDict
 
 from vit_jax.analysis import evaluate, run_data
 from vit_jax.analysis.scored import Scored, Scorer
@@ -18,6 +19,7 @@ from vit_jax.metrics import classification, paired
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder, settings_to_compare
 from vit_jax.runs.load import load_classifier, stored_scores
 from vit_jax.runs.records import evaluations
+from vit_jax.runs.run import Run
 from vit_jax.training import scoring
 
 
@@ -78,29 +80,13 @@ def load_entry(
       UserError: no run there, or its data cannot be read.
     """
     folder = RunFolder(workdir)
-    try:
-        run = load_classifier(workdir)
-    except UserError:
-        if "num_steps" in folder.read_results() or evaluations(folder.read_metrics()):
-            raise
-        # An unfinished run that was not evaluated yet has no best checkpoint.
-        run, selected_on = load_classifier(workdir, "latest"), "nothing"
-    else:
-        selected_on = run.config.data.select_on
+    run, selected_on = _load_best(folder)
     run, splits = run_data.load_splits(run, moved)
     config = run.config
     test = splits["test"]
     score = Scorer(run, config.eval_batch_size)
     scored = score(test)
-    ignored = {"seed", *FREE_SETTINGS}
-    if config.time_budget:  # Each seed measures its own number of steps.
-        ignored.add("num_steps")
-    settings = settings_to_compare(config)
-    recipe = {key: value for key, value in settings.items() if key not in ignored}
-    # Paths do not say whether data and first weights are the same.
-    recipe["dataset"] = folder.read("dataset")
-    if folder.has("pretrained"):
-        recipe["pretrained"] = folder.read("pretrained")["sha256"]
+    recipe = _describe_recipe(config, folder)
     records = folder.read_metrics()
     results = folder.read_results()
     last_step = max((record["step"] for record in records), default=0)
@@ -114,13 +100,9 @@ def load_entry(
     cost = score.describe_cost(test)
     latency = cost["latency"]
     gap = evaluate.logged_train_accuracy(records) - scored.accuracy
-    # An unfinished run has no results yet, and a probe may have no records.
-    trainable = results.get("num_trainable_params")
-    is_whole = config.optim.trainable == "all" and not config.linear_probe
-    if trainable is None and is_whole and not config.stages:
-        trainable = cost["num_params"]
+    trainable = _num_trainable(config, results, cost["num_params"])
     trained = describe_training(records, goal)
-    if not records:
+    if not records:  # as of a probe that held nothing out
         times = ("train_seconds", "cpu_seconds")
         trained |= {name: results.get(name) for name in times}
     return Entry(
@@ -150,6 +132,43 @@ def load_entry(
             **trained,
         },
     )
+
+
+def _load_best(folder: RunFolder) -> tuple[Run, str]:
+    """The run with its best checkpoint, or its latest; and what chose that."""
+    try:
+        run = load_classifier(folder.path)
+    except UserError:
+        if "num_steps" in folder.read_results() or evaluations(folder.read_metrics()):
+            raise
+        # An unfinished run that was not evaluated yet has no best checkpoint.
+        return load_classifier(folder.path, "latest"), "nothing"
+    return run, run.config.data.select_on
+
+
+def _describe_recipe(config: ConfigDict, folder: RunFolder) -> dict[str, Any]:
+    """What is equal for runs that differ only in the seed."""
+    ignored = {"seed", *FREE_SETTINGS}
+    if config.time_budget:  # Each seed measures its own number of steps.
+        ignored.add("num_steps")
+    settings = settings_to_compare(config)
+    recipe = {key: value for key, value in settings.items() if key not in ignored}
+    # Paths do not say whether data and first weights are the same.
+    recipe["dataset"] = folder.read("dataset")
+    if folder.has("pretrained"):
+        recipe["pretrained"] = folder.read("pretrained")["sha256"]
+    return recipe
+
+
+def _num_trainable(
+    config: ConfigDict, results: Mapping[str, Any], num_params: int
+) -> int | None:
+    """The number of parameters that are trained; None where it is not known."""
+    if stored := results.get("num_trainable_params"):
+        return stored
+    # An unfinished run has no results yet.
+    is_whole = config.optim.trainable == "all" and not config.linear_probe
+    return num_params if is_whole and not config.stages else None
 
 
 def describe_training(

@@ -2,8 +2,8 @@
 
 train.py            a whole run; loop.py: the training loop
 experiment.py       everything that a config describes; resolve.py: what it leaves
-                    open; plan.py: its durations, in steps; summary.py: described in
-                    words
+                    open; plan.py: its durations, in steps; memory.py: whether it
+                    fits; summary.py: described in words
 start.py            the state in which a run or a stage starts; linear_probe.py: a head
                     that is solved; results.py: the content of results.json
 steps.py            train_step, a pure function; train_state.py: the state, and keys

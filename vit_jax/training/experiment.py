@@ -2,13 +2,13 @@
 
 import dataclasses
 import functools
-import math
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
+import optax
 from flax import linen as nn
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
@@ -16,12 +16,13 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, data, models
 from vit_jax.config.stages import stage_configs
-from vit_jax.models import backend, memory
+from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
 from vit_jax.parallel import processes
 from vit_jax.runs.run import Run, build_model
 from vit_jax.training import (
     masked,
+    memory,
     optim,
     resolve,
     scoring,
@@ -141,56 +142,34 @@ def make_experiment(
     resolve.check_settings(config, splits, mesh)
     plan = make_plan(config, len(train.images), first_step)
     image_shape = augment.input_shape(train.images.shape[1:], config.data.resize)
-    model = build_model(config, image_shape, len(train.class_names))
-    shapes = models.variable_shapes(model, image_shape)
-    models.check_logits(config.model.name, model, shapes, image_shape)
-    if config.linear_probe:
-        resolve.check_probe(model, shapes, image_shape)
-    trained = resolve.trained_names(config, shapes["params"])
+    model, params = _make_model(config, image_shape, len(train.class_names))
+    trained = resolve.trained_names(config, params)
     num_microbatches = resolve.num_microbatches(config, model, image_shape)
-    schedule = optim.make_schedule(
-        config.schedule,
-        peak=config.optim.learning_rate,
-        total_steps=plan.total_steps,
-        steps_per_epoch=plan.steps_per_epoch,
-    )
-    depth = trainable.num_blocks(trainable.trainable_names(shapes["params"], "all"))
-    optimizer = optim.make_optimizer(config.optim, schedule, depth)
-    init_state = functools.partial(
-        train_state.init_state,
-        model=model,
-        optimizer=optimizer,
-        image_shape=image_shape,
-        use_ema=config.optim.ema_decay > 0,
-        trained=trained,
-    )
+    schedule, optimizer = _make_optimizer(config, plan, params)
     root_key = jax.random.key(config.seed)
+    state_shapes, init_state = _make_init(
+        config, mesh, root_key,
+        model=model, optimizer=optimizer, image_shape=image_shape, trained=trained,
+    )  # fmt: skip
     largest_split = max(map(len, splits.values()))
     eval_batch_size = scoring.round_up(min(config.eval_batch_size, largest_split), mesh)
+    memory.require_memory_to_train(
+        config, mesh, model, train.images, state_shapes, teacher,
+        num_microbatches=num_microbatches, eval_batch_size=eval_batch_size,
+    )  # fmt: skip
     class_weights = resolve.class_weights(config, train)
     train_step = functools.partial(
         steps.train_step,
         objective=make_objective(config, model, teacher, class_weights),
         optimizer=optimizer,
         schedule=lambda step: schedule(step - first_step),
-        augment=augment.make_augment(
-            config.augment,
-            mean=config.data.mean,
-            std=config.data.std,
-            num_classes=len(train.class_names),
-            mix_until_step=plan.first_step + plan.mix_until,
-            side=config.data.resize,
-        ),
+        augment=_make_augment(config, plan, len(train.class_names)),
         trained=trained,
         num_microbatches=num_microbatches,
         ema_decay=config.optim.ema_decay,
     )
-    # JAX keeps what it traced by this context, so `init_state` need not trace again.
-    with backend.drawing_by_kernel():
-        state_shapes = jax.eval_shape(init_state, root_key)
-    state_shapes = meshes.state_shapes(mesh, state_shapes, split=config.shard_params)
     how_scored = masked if config.objective == "masked_autoencoding" else scoring
-    experiment = Experiment(
+    return Experiment(
         config=run_config,
         stage_config=config,
         stage=stage,
@@ -202,75 +181,74 @@ def make_experiment(
         num_microbatches=num_microbatches,
         root_key=root_key,
         state_shapes=state_shapes,
-        # The key is an argument: one compilation serves all seeds.
-        init_state=functools.partial(
-            backend.jit_initialisation(
-                init_state,
-                out_shardings=jax.tree.map(lambda x: x.sharding, state_shapes),
-            ),
-            root_key,
-        ),
+        init_state=init_state,
         teacher_run=teacher,
-        teacher=None,
+        teacher=teacher and meshes.put(teacher.variables, meshes.replicated(mesh)),
         train_step=train_step,
         scoring=how_scored,
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
         eval_batch_size=eval_batch_size,
     )
-    _require_memory(experiment)
-    if teacher is None:
-        return experiment
-    variables = meshes.put(teacher.variables, meshes.replicated(mesh))
-    return dataclasses.replace(experiment, teacher=variables)
 
 
-def _require_memory(experiment: Experiment) -> None:
-    """Refuses a training that takes more memory than is free, from its shapes alone.
+def _make_model(
+    config: ConfigDict, image_shape: tuple[int, int, int], num_classes: int
+) -> tuple[nn.Module, Any]:
+    """(model, shapes of its parameters), checked as far as shapes can tell."""
+    model = build_model(config, image_shape, num_classes)
+    shapes = models.variable_shapes(model, image_shape)
+    models.check_logits(config.model.name, model, shapes, image_shape)
+    if config.linear_probe:
+        resolve.check_probe(model, shapes, image_shape)
+    return model, shapes["params"]
 
-    A training step counts half of the sum of all layers' outputs. That is less than it
-    takes, so that nothing which fits is refused: compiled steps of ViT-Tiny and
-    ResNet-18 took 0.7 to 1.5 times the sum. `dispatch` compares what a compiled step
-    really takes. A teacher and an evaluation compute no gradient, and each counts the
-    largest output of a layer. The teacher need not be on the devices yet.
-    """
-    config, mesh, model = experiment.stage_config, experiment.mesh, experiment.model
-    images, teacher = experiment.splits["train"].images, experiment.teacher_run
-    image_shape, free = images.shape[1:], meshes.free_bytes(mesh.local_devices)
-    input_shape = augment.input_shape(image_shape, config.data.resize)
-    state, parts = experiment.state_shapes, mesh.size if config.shard_params else 1
-    read, seen = math.prod(image_shape), math.prod(input_shape)
-    batch_size = config.batch_size // mesh.size
-    in_step = batch_size // experiment.num_microbatches
-    in_layers = sum(memory.activation_bytes(model, input_shape))
-    on_device = config.data.placement == "device"
-    kept = {
-        "the training images": images.nbytes * on_device,
-        "parameters and the optimizer's state (config.model)": (
-            memory.num_bytes(state) // parts
-        ),
-    }
-    of_step = {
-        "gradients (config.model)": memory.num_bytes(state.params) // parts,
-        "a batch of images (config.batch_size)": batch_size * (read + 4 * seen),
-        "the layers' outputs for a batch (config.batch_size)": in_layers * in_step // 2,
-    }
-    if teacher is not None:
-        outputs = memory.activation_bytes(teacher.model, teacher.input_shape)
-        of_step |= {
-            "the teacher (config.distill.teacher)": memory.num_bytes(teacher.variables),
-            "the teacher's largest output for a batch (config.distill.teacher, "
-            "config.batch_size)": in_step * max(outputs),
-        }
-    memory.require_memory(kept | of_step, free)
-    # An evaluation comes between two steps, when nothing is left of them.
-    memory.require_memory_to_score(
-        model,
-        image_shape,
-        input_shape,
-        batch_size=experiment.eval_batch_size // mesh.size,
-        free=free,
-        kept=kept,
+
+def _make_optimizer(
+    config: ConfigDict, plan: Plan, params: Any
+) -> tuple[optax.Schedule, optax.GradientTransformation]:
+    """(schedule, optimizer) of a stage, for parameters of the shapes `params`."""
+    schedule = optim.make_schedule(
+        config.schedule,
+        peak=config.optim.learning_rate,
+        total_steps=plan.total_steps,
+        steps_per_epoch=plan.steps_per_epoch,
     )
+    depth = trainable.num_blocks(trainable.trainable_names(params, "all"))
+    return schedule, optim.make_optimizer(config.optim, schedule, depth)
+
+
+def _make_augment(config: ConfigDict, plan: Plan, num_classes: int) -> Callable:
+    """The augmentation of a stage's batches, see `augment.make_augment`."""
+    return augment.make_augment(
+        config.augment,
+        mean=config.data.mean,
+        std=config.data.std,
+        num_classes=num_classes,
+        mix_until_step=plan.first_step + plan.mix_until,
+        side=config.data.resize,
+    )
+
+
+def _make_init(
+    config: ConfigDict, mesh: Mesh, root_key: Array, **settings: Any
+) -> tuple[TrainState, Callable[[], TrainState]]:
+    """(state_shapes, init_state) of an `Experiment`.
+
+    Args:
+      settings: of `train_state.init_state`.
+    """
+    init_state = functools.partial(
+        train_state.init_state, use_ema=config.optim.ema_decay > 0, **settings
+    )
+    # JAX keeps what it traced by this context, so `init_state` need not trace again.
+    with backend.drawing_by_kernel():
+        shapes = jax.eval_shape(init_state, root_key)
+    shapes = meshes.state_shapes(mesh, shapes, split=config.shard_params)
+    compiled = backend.jit_initialisation(
+        init_state, out_shardings=jax.tree.map(lambda x: x.sharding, shapes)
+    )
+    # The key is an argument: one compilation serves all seeds.
+    return shapes, functools.partial(compiled, root_key)
 
 
 def compile_evaluation(experiment: Experiment) -> Experiment:
@@ -299,5 +277,7 @@ def next_stage(experiment: Experiment, first_step: int) -> Experiment:
         first_step,
         experiment.teacher_run,
     )
-    # The evaluation is the same in every stage, and compiled already.
-    return dataclasses.replace(built, eval_step=experiment.eval_step)
+    # Every stage has the same; they are compiled, and on the devices, already.
+    return dataclasses.replace(
+        built, eval_step=experiment.eval_step, teacher=experiment.teacher
+    )

@@ -98,21 +98,7 @@ def _train_and_evaluate(
 ) -> dict[str, Any]:
     """`train_and_evaluate` in a locked folder; `dataset` describes the splits."""
     folder.require_same_start(experiment.config, dataset, resume_with_changes)
-    # `evaluate` also writes scores of a run that is not finished.
-    if "num_steps" in folder.read_results() and not folder.has_checkpoints():
-        raise UserError(
-            f"{folder.path} has the results of a training, but its checkpoints are "
-            "gone; restore checkpoints/ from a copy, or give another --workdir to "
-            "train again."
-        )
-    if changes := "; ".join(folder.changes(experiment.config, dataset)):
-        if not resume_with_changes:
-            raise UserError(
-                f"{folder.path} holds a run with other settings ({changes}); give "
-                "another --workdir, the same settings, or --resume_with_changes "
-                "(in Python resume_with_changes=True)."
-            )
-        say(f"resuming with other settings: {changes}")
+    changes = _accept_changes(experiment, dataset, folder, resume_with_changes)
     # Several processes on one host would write the same file.
     profiler = None
     if profile and processes.is_primary():
@@ -142,25 +128,11 @@ def _train_and_evaluate(
         folder.forget_metrics_after(int(state.step))
         explained = dispatch.explain_out_of_memory(experiment)
         with explained, profiler or contextlib.nullcontext():
+            run = (experiment, folder, checkpoints, state, history)
             if experiment.config.linear_probe:
-                state = _solve_probe(experiment, folder, checkpoints, state, history)
+                state = _solve_probe(*run)
             else:
-                # Here, where a signal ends the process at once, and not in the loop.
-                with waiting("compiling the evaluation"):
-                    experiment = compile_evaluation(experiment)
-            while not experiment.config.linear_probe:
-                if not is_finished(experiment, history, int(state.step)):
-                    # The loop is not kept: its images would stay on the devices.
-                    run = (experiment, folder, checkpoints, state, history)
-                    state = Loop(*run).run(profiler)
-                if experiment.is_last:
-                    break
-                experiment = next_stage(experiment, first_step=int(state.step))
-                history.stage_starts.append(int(state.step))
-                # Parameters, statistics and averages go on; the optimizer starts anew.
-                opt_state = experiment.init_state().opt_state
-                state = dataclasses.replace(state, opt_state=opt_state)
-                say(describe_stage(experiment))
+                experiment, state = _train_stages(*run, profiler)
             scored = score_best(experiment, checkpoints, state, history)
             if experiment.scoring is masked:
                 masked.save_reconstructions(folder, experiment, state.variables)
@@ -168,15 +140,45 @@ def _train_and_evaluate(
             lambda: keep_scores(folder.read_results(), scored, checkpoints.steps())
         )
     folder.write("results", results)
-    if not processes.is_primary():
-        return results
+    if processes.is_primary():
+        _draw_curves(folder)
+    return results
+
+
+def _accept_changes(
+    experiment: Experiment,
+    dataset: dict[str, Any],
+    folder: RunFolder,
+    resume_with_changes: bool,
+) -> str:
+    """What differs from the settings in the folder; refused unless it is asked for."""
+    # `evaluate` also writes scores of a run that is not finished.
+    if "num_steps" in folder.read_results() and not folder.has_checkpoints():
+        raise UserError(
+            f"{folder.path} has the results of a training, but its checkpoints are "
+            "gone; restore checkpoints/ from a copy, or give another --workdir to "
+            "train again."
+        )
+    changes = "; ".join(folder.changes(experiment.config, dataset))
+    if changes and not resume_with_changes:
+        raise UserError(
+            f"{folder.path} holds a run with other settings ({changes}); give another "
+            "--workdir, the same settings, or --resume_with_changes (in Python "
+            "resume_with_changes=True)."
+        )
+    if changes:
+        say(f"resuming with other settings: {changes}")
+    return changes
+
+
+def _draw_curves(folder: RunFolder) -> None:
+    """Writes the figures of metrics.jsonl."""
     # Imported late, because Matplotlib takes a second to load.
     from vit_jax.figures import style
     from vit_jax.training import curves
 
     for name, figure in curves.draw_history(folder).items():
         style.save(figure, folder.figures / f"{name}.png")
-    return results
 
 
 def _read_settings(config: ConfigDict | Mapping[str, Any]) -> ConfigDict:
@@ -245,6 +247,33 @@ def _restore_or_init(
         # A start from weights may have ended here before its first checkpoint.
         folder.remove("pretrained")
     return experiment, state, History()
+
+
+def _train_stages(
+    experiment: Experiment,
+    folder: RunFolder,
+    checkpoints: Checkpoints,
+    state: TrainState,
+    history: History,
+    profiler: Profiler | None,
+) -> tuple[Experiment, TrainState]:
+    """Trains what is left of the stages; returns the last one and its last state."""
+    # Here, where a signal ends the process at once, and not in the loop.
+    with waiting("compiling the evaluation"):
+        experiment = compile_evaluation(experiment)
+    while True:
+        if not is_finished(experiment, history, int(state.step)):
+            # The loop is not kept: its images would stay on the devices.
+            run = (experiment, folder, checkpoints, state, history)
+            state = Loop(*run).run(profiler)
+        if experiment.is_last:
+            return experiment, state
+        experiment = next_stage(experiment, first_step=int(state.step))
+        history.stage_starts.append(int(state.step))
+        # Parameters, statistics and averages go on; the optimizer starts anew.
+        opt_state = experiment.init_state().opt_state
+        state = dataclasses.replace(state, opt_state=opt_state)
+        say(describe_stage(experiment))
 
 
 def _solve_probe(
