@@ -4,7 +4,6 @@ import http.server
 import socket
 import subprocess
 import sys
-import tarfile
 import warnings
 
 import numpy as np
@@ -50,18 +49,14 @@ def run(program, *arguments):
 
 @pytest.fixture
 def prepared(cifar10_dir, tmp_path):
-    """A TFDS data_dir with the real cifar10, from an archive of the official files."""
-    archive = tmp_path / "cifar-10-python.tar.gz"
-    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
-        tar.add(cifar10_dir, "cifar-10-batches-py")
+    """A TFDS data_dir with the real cifar10, from the folder of the official files."""
     program = (
         "import sys\n"
         "from vit_jax.data import from_tfds\n"
-        "data_dir, archive = sys.argv[1:]\n"
-        "from_tfds.prepare('cifar10', data_dir, archive=archive, download=False)\n"
+        "data_dir, files = sys.argv[1:]\n"
+        "from_tfds.prepare('cifar10', data_dir, archive=files, download=False)\n"
     )
-    run(program, tmp_path / "data", archive)
-    archive.unlink()
+    run(program, tmp_path / "data", cifar10_dir)
     return tmp_path / "data"
 
 

@@ -176,17 +176,18 @@ def test_the_comparison_of_a_resumed_run(tmp_path):
         "num_steps": 30, "eval_every": "30 steps", "checkpoint_every": "30 steps",
         "log_every": "2 steps", "batch_size": 16, "model.depth": 1,
     }  # fmt: skip
-    whole, pieces, other = (
-        Job(name, "configs/vit_digits.py", settings | changes)
-        for name, changes in (("whole", {}), ("pieces", {}), ("other", {"seed": 1}))
+    whole, pieces = (
+        Job(name, "configs/vit_digits.py", settings) for name in ("whole", "pieces")
     )
     jobs = Jobs(tmp_path)
     (step,) = resume.interrupt(jobs, [pieces]).values()
     assert 0 < step < 30
-    assert jobs.launch([whole, pieces, other]) == []
+    assert jobs.launch([whole]) == []
+    # The interrupted run has fewer steps until it is resumed.
+    assert not resume.compare(jobs, whole, pieces)["same_bits"]
+    assert jobs.launch([pieces]) == []
     same = {"same_bits": True, "largest_difference": 0}
     assert resume.compare(jobs, whole, pieces) == same
-    assert not resume.compare(jobs, whole, other)["same_bits"]
 
 
 def test_two_calls_do_not_share_a_folder(tmp_path):

@@ -65,10 +65,7 @@ def running(count, *arguments):
             process = subprocess.Popen(
                 [sys.executable, *(words.get(word, word) for word in arguments)],
                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                env={
-                    **os.environ, "JAX_NUM_CPU_DEVICES": "2",
-                    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.2",
-                },
+                env=os.environ | {"JAX_NUM_CPU_DEVICES": "2"},
             )  # fmt: skip
             processes.append(stack.enter_context(process))
             stack.callback(process.kill)
