@@ -1,8 +1,8 @@
 r"""A small ViT on 2,000 images of each class, and what helps it.
 
     scratch    the subset alone (the default)
-    finetune   the subset, in two stages, from the weights of another run:
-               --config.pretrained.path=RUN
+    finetune   the subset, in two stages, from the weights of the run in
+               runs/pretrain, or of another one: --config.pretrained.path=RUN
     distilled  the subset, with a teacher: --config.distill.teacher=RUN
     pretrain   CIFAR-100, for `finetune`
     mae        masked autoencoding of all 50,000 images without labels, for `finetune`
@@ -77,6 +77,7 @@ def _on_subset() -> ConfigDict:
 
 def _finetune() -> ConfigDict:
     config = _on_subset()
+    config.pretrained.path = "runs/pretrain"
     config.num_epochs = default_config().num_epochs  # Each stage has its own.
     config.stages = (
         {"num_epochs": 2, "optim.trainable": "head"},

@@ -53,9 +53,6 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument(
         "--repeats", type=positive_int, default=10, help="rounds of dispatches"
     )
-    parser.add_argument(
-        "--steps_per_dispatch", type=positive_int, help="else 1 on CPU, 50 elsewhere"
-    )
     parser.add_argument("--against", choices=("torch",))
     parser.add_argument(
         "--torch_mode",

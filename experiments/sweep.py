@@ -12,9 +12,6 @@ parameters, random numbers and learning rate, and is, up to rounding, the run th
 ratio to the other one.) Every member trains to the end and is scored on the images held
 out; the test split is not used. The same command goes on after the last evaluation of
 a sweep that was interrupted, whose states are beside FILE.json in FILE.states.
-
-With --shared_order all members see the batches of the first seed, which saves the
-memory of a batch of images for each other member; each augments the images by itself.
 """
 
 import argparse
@@ -30,7 +27,6 @@ from experiments.launching.options import (
     add_seeds,
     data_settings,
     positive_float,
-    positive_int,
     refuse_seed,
 )
 from experiments.launching.summary import show_mean_std
@@ -94,7 +90,6 @@ def write_result(
         "settings": config.to_dict(),
         "device": jax.devices()[0].device_kind,
         "jax": jax.__version__,
-        "shared_order": options.shared_order,
         "steps": sweep.experiment.plan.total_steps,
         "train_seconds": done.seconds,
         "members": [
@@ -126,12 +121,6 @@ def main(arguments: Sequence[str]) -> None:
         "--num_epochs", type=positive_float, help="shorter than the config says"
     )
     parser.add_argument("--data", metavar="DIR", help="official CIFAR-10 files")
-    parser.add_argument("--shared_order", action="store_true", help="see above")
-    parser.add_argument(
-        "--steps_per_dispatch",
-        type=positive_int,
-        help="default: 1 on CPU, 20 elsewhere",
-    )
     options, overrides = parser.parse_known_args(arguments)
     refuse_seed(overrides)
     config = apply_overrides(load_config_file(options.config), overrides)
@@ -149,8 +138,8 @@ def main(arguments: Sequence[str]) -> None:
     members = [Member(rate, seed) for rate in rates for seed in range(options.seeds)]
     say(f"loading {data.dataset_name(config.data)} ...")
     splits = data.load(config.data)
-    sweep = Sweep(config, splits, members, shared_order=options.shared_order)
-    size = options.steps_per_dispatch or min(20, backend.max_steps_per_dispatch())
+    sweep = Sweep(config, splits, members)
+    size = config.steps_per_dispatch or min(20, backend.max_steps_per_dispatch())
     make_folder(options.out.parent, "--out")
     say(describe_start(sweep))
     used = lock(options.out.with_suffix(".lock.json"), options.out, "--out")

@@ -65,9 +65,10 @@ def make_jobs(
         if small and variant not in ("pretrain", "mae"):
             small["data.val_per_class"] = 20
         if small and variant == "finetune":
-            for key in ("num_steps", "schedule.warmup"):
-                small |= {f"stages.{i}.{key}": small[key] for i in (0, 1)}
-            small["num_steps"] = None  # Each stage has its own.
+            warmup, small["num_steps"] = small["schedule.warmup"], None
+            for i in (0, 1):  # Each stage has a length of its own.
+                small[f"stages.{i}.num_epochs"] = 1
+                small[f"stages.{i}.schedule.warmup"] = warmup
         return Job(name, config, {**small, **settings, **overrides})
 
     cifar10 = data_settings(options.data)

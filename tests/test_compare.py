@@ -70,6 +70,9 @@ def test_mistakes_on_the_command_line(two_runs, tmp_path):
         main([str(two_runs[0]), str(tmp_path), f"--out={tmp_path / 'out'}"])
     with pytest.raises(UserError, match=r"--data_sorce=x.*--data_source"):
         main([*map(str, two_runs), "--data_sorce=x", f"--out={tmp_path / 'out'}"])
+    first, second = map(str, two_runs)
+    with pytest.raises(UserError, match="a fraction above 0"):
+        main([first, f"--out={tmp_path / 'out'}", second, "--train_accuracy=2"])
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be written"):
         compare.write_comparison(

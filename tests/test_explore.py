@@ -71,6 +71,8 @@ def test_mistakes_are_one_sentence(tmp_path, tiny_run):
         main([*start, "--tsne_images=3"])
     with pytest.raises(UserError, match='"--tsne_images"'):
         main([*start, "--tsne_image=30"])
+    with pytest.raises(UserError, match="--eval_batch_size is for the features"):
+        main([*start, "--eval_batch_size=7"])
     with pytest.raises(UserError, match="cannot be written to"):
         (tmp_path / "file").write_text("")
         main([start[0], f"--out={tmp_path / 'file' / 'o'}"])

@@ -18,6 +18,7 @@ from vit_jax.files import (
     parse_json,
     read_json,
     refuse_links,
+    user_path,
     write_file,
     write_json,
 )
@@ -193,3 +194,12 @@ def test_json_has_no_nan(tmp_path):
     write_json(tmp_path / "file", {"loss": math.nan, "rates": (1, math.inf)})
     assert "NaN" not in (tmp_path / "file").read_text()
     assert read_json(tmp_path / "file") == {"loss": None, "rates": [1, None]}
+
+
+def test_a_name_that_begins_with_a_tilde(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/of/mine")
+    assert user_path("~/runs") == pathlib.Path("/home/of/mine/runs")
+    assert user_path("./~nobody_here") == tmp_path / "~nobody_here"
+    with pytest.raises(UserError, match=r"or \./~ for a name"):
+        user_path("~nobody_here")

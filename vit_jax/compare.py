@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> None:
         help="epochs and seconds are counted to it; above 0, at most 1 (default 0.9)",
     )
     add_data_flags(parser)
-    options, unknown = parser.parse_known_args(arguments)
+    options, unknown = parser.parse_known_intermixed_args(arguments)
     moved = moved_settings(options, unknown)
     if not 0 < options.train_accuracy <= 1:
         raise UserError(

@@ -49,13 +49,15 @@ def cache_folder() -> pathlib.Path:
 
 def user_path(path: str | os.PathLike) -> pathlib.Path:
     """The path, with ~ and ~NAME as home folders; raises UserError if NAME has none."""
-    try:
-        return pathlib.Path(path).expanduser()
-    except RuntimeError:
+    # pathlib would take "./~" for "~".
+    found = os.path.expanduser(os.fspath(path))
+    if found.startswith("~"):
         raise UserError(
-            f"{show(os.fspath(path))} begins with a user who has no home folder here; "
-            "write the whole path, or ./~ for a name that begins so."
-        ) from None
+            f"{show(found)} begins with a user who has no home folder here; write the "
+            "whole path, or ./~ for a name that begins so."
+        )
+    is_own = found.startswith(f".{os.sep}~")
+    return pathlib.Path(found).absolute() if is_own else pathlib.Path(found)
 
 
 def make_folder(folder: pathlib.Path, option: str) -> None:

@@ -39,9 +39,7 @@ def measure(arguments: argparse.Namespace, overrides: list[str]) -> dict[str, An
         overrides = ["--config.optim.muon_convolutions=False", *overrides]
     config = load_config(arguments.models, arguments.batch_size, overrides)
     dataset = make_dataset()
-    num_steps = arguments.steps_per_dispatch or min(
-        50, backend.max_steps_per_dispatch()
-    )
+    num_steps = config.steps_per_dispatch or min(50, backend.max_steps_per_dispatch())
     augmented = JaxStep(config, dataset, num_steps)
     if arguments.against:
         require_counterpart(augmented.experiment.config, augmented.experiment.model)

@@ -8,7 +8,6 @@ another OUT: finished runs are skipped there, too, and runs with checkpoints res
 
 import collections
 import dataclasses
-import json
 import math
 import os
 import pathlib
@@ -30,9 +29,9 @@ from vit_jax.config import (
     make_config,
 )
 from vit_jax.errors import UserError
-from vit_jax.files import open_to_append, report_failure, user_path, write_file
+from vit_jax.files import as_json, open_to_append, report_failure, user_path, write_file
 from vit_jax.parallel.signals import StopSignals
-from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
+from vit_jax.runs.folder import FREE_SETTINGS, RunFolder, settings_to_compare
 from vit_jax.runs.lock import lock
 from vit_jax.training.progress import say
 
@@ -79,7 +78,7 @@ class Job:
 
     def requested(self) -> dict[str, Any]:
         """Every setting by key, {"optim.learning_rate": 1e-3}, as JSON restores it."""
-        return _by_key(self.load_config())
+        return dict(flatten(as_json(self.load_config().to_dict())))
 
 
 def as_child(command: Sequence[str]) -> list[str]:
@@ -113,10 +112,6 @@ def run_environment(parallel: int) -> dict[str, str]:
     if parallel > 1:
         defaults["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / parallel:.3f}"
     return defaults | os.environ
-
-
-def _by_key(config: ConfigDict) -> dict[str, Any]:
-    return json.loads(json.dumps(dict(flatten(config))))
 
 
 class Jobs:
@@ -204,24 +199,18 @@ class Jobs:
 
     def _claim(self, job: Job) -> None:
         """Writes the job into its folder, or checks that it is the folder's job."""
-        requested = job.requested()
-        folder = self.folder(job)
+        requested, folder = job.requested(), self.folder(job)
         folder.create()  # It also refuses links that lead out of it.
         if not folder.has("job"):
             folder.write("job", {"requested": requested, "wall_seconds": 0.0})
             return
         # A setting that the saved run lacks had its default.
-        before = _by_key(make_config(folder.read("job")["requested"]))
-        for settings in (requested, before):
-            # OUT may have been moved, with the runs from which others start.
-            path = pathlib.Path(settings["pretrained.path"])
-            settings["pretrained.path"] = path.name
-            if settings["data.source"] == "cifar_files":
-                settings["data.source"] = "tfds"  # which gives the same images
+        before = settings_to_compare(make_config(folder.read("job")["requested"]))
+        asked = settings_to_compare(make_config(requested))
         different = sorted(
             key
-            for key in requested.keys() | before.keys()
-            if requested.get(key) != before.get(key) and key not in FREE_SETTINGS
+            for key in asked.keys() | before.keys()
+            if asked.get(key) != before.get(key) and key not in FREE_SETTINGS
         )
         if different:
             raise UserError(

@@ -88,7 +88,6 @@ def _identity(sweep: Sweep) -> dict[str, Any]:
     members = [dataclasses.asdict(member) for member in sweep.members]
     own = {
         "--learning_rates and --seeds": members,
-        "--shared_order": sweep.is_shared,
         # Where data lie is free, as long as their classes, shapes and sizes agree.
         "data": scoring.describe_dataset(sweep.experiment.splits),
     }

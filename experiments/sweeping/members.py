@@ -33,7 +33,6 @@ class Sweep:
     Attributes:
       members: rates and seeds, in the order of the states' first axis.
       states: a `TrainState` whose arrays have an axis of members in front.
-      is_shared: whether all members see the batches of the first seed.
     """
 
     def __init__(
@@ -41,8 +40,6 @@ class Sweep:
         config: ConfigDict,
         splits: dict[str, data.Dataset],
         members: Sequence[Member],
-        *,
-        shared_order: bool = False,
     ):
         check_sweep(config)
         self.members, self._splits = list(members), splits
@@ -62,8 +59,8 @@ class Sweep:
         self._root_keys = jnp.stack([jax.random.key(seed) for seed in seeds])
         rates = np.array([member.learning_rate for member in members])
         self._lr_scales = jnp.float32(rates / config.optim.learning_rate)
-        self.is_shared = shared_order or len(set(seeds)) == 1
-        self._orders = seeds[:1] if self.is_shared else seeds
+        # Members of one seed share their batches.
+        self._orders = seeds[:1] if len(set(seeds)) == 1 else seeds
         train = splits["train"]
         self._train = jax.device_put((np.asarray(train.images), train.labels))
         self._train_programs, self._eval_program = {}, None

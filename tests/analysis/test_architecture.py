@@ -59,6 +59,7 @@ def test_a_masked_autoencoder_is_not_drawn_as_a_classifier():
         (["--architecture", "--config=a.py", "--workdir=r"], "either --config or"),
         (["--architecture", "--config=a.py", "x.png"], "no FILE"),
         (["--architecture", "--config=a.py"], "no config file a.py"),
+        (["--architecture", "--config=a", "--config.model.depth", "3"], "depth=VALUE"),
         (["--architecture", "--config=a.py", "--block=2"], "--block has no effect"),
         (["--architecture", "--workdir=r", "--data_dir=d"], "--data_dir has no effect"),
         (["--architecture", "--workdir=RUN", "--config.seed=1"], "would change"),

@@ -139,6 +139,12 @@ def test_confusions_that_are_none(text, words):
         evaluate.parse_confusion(text, ("cat",))
 
 
+def test_the_classes_of_a_confusion_may_have_commas():
+    names = ("goldfish", "tench, Tinca tinca")
+    assert evaluate.parse_confusion("tench, Tinca tinca,goldfish", names) == (1, 0)
+    assert evaluate.parse_confusion("goldfish, tench, Tinca tinca", names) == (0, 1)
+
+
 def test_a_hold_out_without_successes_fits_no_temperature(reported):
     calibration = RunFolder(reported).read("results")["test"]["calibration"]
     assert calibration["after"]["temperature"] == 1

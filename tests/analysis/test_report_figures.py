@@ -28,6 +28,15 @@ def test_the_reliability_diagram_says_whether_calibration_helps(
     assert len(figure.axes) == num_panels
 
 
+def test_a_temperature_that_was_fitted_to_the_same_images_has_no_mark():
+    scored = make_scored(range(30), num_examples=90)
+    calibration = all_scores(scored, val=scored)["calibration"]
+    figure = report_figures.draw_reliability(scored, calibration, "val")
+    texts = [axes.get_title() for axes in figure.axes]
+    assert any("fitted on this split" in text for text in texts)
+    assert not any("NLL" in text.splitlines()[0] for text in texts if text)
+
+
 @pytest.mark.parametrize("wrong, groups", [([], 1), ([3], 2)])
 def test_confidence_of_mistakes_is_drawn_where_there_is_one(wrong, groups):
     scored = make_scored(wrong, num_examples=30)

@@ -40,3 +40,11 @@ def test_other_data_than_those_of_training_are_refused(copied_run):
     folder.write("dataset", described)
     with pytest.raises(UserError, match=r"358.* but the data found are .*359"):
         run_data.load_splits(run)
+
+
+def test_the_test_split_is_not_called_val(tiny_run):
+    _, splits = run_data.load_splits(load_run(tiny_run[0]))
+    assert run_data.named_splits(splits).keys() == splits.keys()
+    splits["val"] = splits["test"]
+    with pytest.raises(UserError, match="no split 'val'"):
+        run_data.read_split(splits, "val")

@@ -2,7 +2,7 @@
 
 import csv
 
-from vit_jax.analysis.tables import markdown_table, write_csv
+from vit_jax.analysis.tables import markdown_table, plain, write_csv
 
 
 def test_columns_are_aligned_and_bars_are_escaped():
@@ -19,3 +19,9 @@ def test_a_csv_file_has_every_key_once_and_empty_cells(tmp_path):
     first, second = csv.DictReader(text.splitlines())
     assert first == {"run": "a, b", "loss": "0.30000000000000004", "auc": ""}
     assert second == {"run": "c", "loss": "", "auc": ""}
+
+
+def test_large_numbers_have_no_exponent():
+    numbers = {1234.5: "1,234", 999.7: "1,000", 12.34: "12.3", 0.000012: "1.2e-05"}
+    assert {number: plain(number, ".3g") for number in numbers} == numbers
+    assert plain(99.7, ".2g") == "100" and plain(1234.5, ".2f") == "1234.50"

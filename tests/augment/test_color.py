@@ -55,3 +55,8 @@ def test_blend_of_every_pair_of_values():
         found = blend(first[..., None], second[..., None], factor)
         expected = Image.blend(*map(Image.fromarray, (first, second)), float(factor))
         np.testing.assert_array_equal(found[..., 0], np.asarray(expected))
+
+
+def test_the_contrast_of_the_largest_images_does_not_overflow():
+    image = jnp.full((2100, 2100, 1), 250, np.uint8)
+    assert (color.contrast(image, factor=0.5) == 250).all()

@@ -34,9 +34,12 @@ NAN, INF = math.nan, math.inf
         (fields.duration("5%", "", above_zero=True), {"1 step": "1 step"}, ["0%", 0]),
         (fields.interval("5%", ""), {"1 hour": "1 hour", 3: 3}, ["0 steps", 0]),
         (fields.numbers(None, ""), {None: None, (1, 2): (1.0, 2.0)}, [(), "1", (NAN,)]),
-        (fields.numbers(None, "", above=0), {(0.5,): (0.5,)}, [(0,), (1, -1)]),
+        (fields.numbers(None, ""), {(0.5,): (0.5,)}, [(0,), (1, -1)]),
+        (fields.fractions(None, ""), {(0, 1): (0.0, 1.0)}, [(), (1.01,), (-0.1, 0)]),
+        (fields.fractions(None, "", above_zero=True), {(0.5,): (0.5,)}, [(0,), (0, 1)]),
         (fields.span((1, 2), "", 3), {(1, 3): (1.0, 3.0)}, [(2, 1), (0, 1), (1, 4)]),
         (fields.integers(None, ""), {(): (), (8.0, 2): (8, 2)}, [(0,), (1.5,), "8"]),
+        (fields.integers(None, "", 2), {(8, 2): (8, 2)}, [(), (8,), (8, 2, 1)]),
     ],
 )  # fmt: skip
 def test_values(field, good, bad):

@@ -72,8 +72,11 @@ def test_wrong_stages_are_refused_in_a_sentence(stages, words):
 
 
 def test_every_stage_needs_a_length_and_is_checked():
-    with pytest.raises(UserError, match=r"stages\.0 sets neither num_epochs nor"):
+    with pytest.raises(UserError, match=r"stages\.0 has no num_epochs and num_steps"):
         check_config(make_config({"stages": [{"optim.trainable": "head"}]}))
+    both = {"num_epochs": 1, "num_steps": 100}
+    with pytest.raises(UserError, match=r"stages\.0 has both num_epochs and num_steps"):
+        check_config(make_config({"stages": [both]}))
     adam = {"num_epochs": 1, "optim.name": "adam"}
     with pytest.raises(UserError, match="adam has none"):
         check_config(make_config({"stages": [{"num_epochs": 1}, adam]}))

@@ -84,3 +84,14 @@ def test_splits_of_different_shapes(tmp_path):
         data.load(settings)
     settings.image_size = 4
     assert data.load(settings)["test"].images.shape == (2, 4, 4, 3)
+
+
+def test_splits_of_other_classes(settings, monkeypatch):
+    train = from_digits.load()["train"]
+    names = train.class_names[::-1]
+    test = data.Dataset(train.images, train.labels, names)
+    splits = {"train": train, "test": test}
+    monkeypatch.setitem(data.SOURCES, "own", lambda config_data: splits)
+    settings.source = "own"
+    with pytest.raises(UserError, match=r"The test split has the classes 9, 8, .*same"):
+        data.load(settings)

@@ -88,14 +88,6 @@ def test_members_equal_single_runs(config, splits, alone):
             assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
 
 
-@pytest.mark.slow
-def test_shared_order(config, splits, alone):
-    """All members see the batches of the first seed, whose results do not change."""
-    sweep = Sweep(config, splits, MEMBERS, shared_order=True)
-    run_sweep(sweep, steps_per_dispatch=1)
-    assert [is_close(sweep, i, alone[i][0]) for i in (0, 1)] == [True, False]
-
-
 class Stopped(Exception):
     pass
 
@@ -240,7 +232,6 @@ def test_learning_rates_are_checked(tmp_path):
     [
         ("--seeds=0,1,2", "write --seeds=3 for three seeds"),
         ("--num_epochs=0", "--num_epochs: 0 is not a finite number above 0"),
-        ("--steps_per_dispatch=0", "0 is not a whole number above 0"),
         ("--config.seed=3", "--seeds=N says how many"),
         ("--config.seed", "--seeds=N says how many"),
         ("--learning_rates=1e-3;1", "no list of numbers; write for example"),

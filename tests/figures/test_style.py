@@ -9,7 +9,7 @@ import pytest
 from matplotlib.colors import to_hex
 
 from vit_jax.errors import printable
-from vit_jax.figures import confusion, style
+from vit_jax.figures import compare, confusion, predict, style
 
 
 @pytest.mark.parametrize(
@@ -113,3 +113,17 @@ def test_names_are_shown_as_they_are(tmp_path):
     assert not any(label.get_parse_math() for label in labels)
     shown = [label.get_text() for label in labels]
     assert shown[:6] == [printable(name) for name in HOSTILE[:6]]
+
+
+def test_names_that_no_font_shows_are_escaped_on_every_axis(tmp_path):
+    name, shown = "caf\udce9", "caf\\udce9"
+    pairs = [(0, 1, 3, 0.5)]
+    photo = np.zeros((4, 4, 3), np.uint8)
+    for figure in (
+        confusion.top_confusions(pairs, pairs, [name, "b"]),
+        predict.prediction(photo, [name, "b"], [0.6, 0.4]),
+        compare.accuracy_chart({name: (0.9, 0.8, 0.95)}, {}),
+    ):
+        style.save(figure, tmp_path / "figure.png")
+        labels = [x.get_text() for axes in figure.axes for x in axes.get_yticklabels()]
+        assert any(shown in label for label in labels)

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.parallel.running import run_code
+from vit_jax.parallel import host_memory
 
 _PROGRAM = """
 import ctypes, resource, sys, threading
@@ -111,3 +112,26 @@ def test_experiments_are_commands_as_well():
     seen = "print([name for name in ('vit_jax', 'numpy') if name in sys.modules])"
     printed = run_code(import_them + seen, check=True).stdout
     assert printed.strip() == "['vit_jax']"
+
+
+def write_group(folder, names, limit, used, cached):
+    folder.mkdir(parents=True, exist_ok=True)
+    stat = f"cache 5\n{'total_' if len(names[0]) > 12 else ''}inactive_file {cached}\n"
+    for name, text in zip((*names, "memory.stat"), (limit, used, stat), strict=True):
+        (folder / name).write_text(f"{text}\n")
+
+
+def test_a_limit_of_a_container_or_of_a_group_around_it_counts(tmp_path):
+    """The files have the form that Linux gives them in both versions."""
+    groups, root = tmp_path / "cgroup", tmp_path / "fs"
+    second = ("memory.max", "memory.current")
+    write_group(root / "job" / "step", second, "max", 7, 1)
+    write_group(root / "job", second, 1000, 700, 100)
+    groups.write_text("0::/job/step\n")
+    assert host_memory.free_by_limits(groups, root) == [400]
+    # A container's group is the top, whatever it is called outside.
+    first = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    write_group(root / "memory", first, 500, 300, 50)
+    groups.write_text("4:cpuset:/\n3:memory:/docker/ab12\n")
+    assert host_memory.free_by_limits(groups, root) == [250]
+    assert host_memory.free_by_limits(tmp_path / "none", root) == []

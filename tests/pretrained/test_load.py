@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from flax import traverse_util
 
-from tests.pretrained.loading import OURS, SIZES, TIMM, load, make, refusal
+from tests.pretrained.loading import KEY, OURS, SHAPE, SIZES, TIMM, load, make, refusal
 from tests.pretrained.weight_files import google_tensors
-from vit_jax.models import ResNet, ViT
+from vit_jax.models import ResNet, ViT, init_variables
 
 
 @pytest.mark.slow
@@ -49,6 +50,33 @@ def test_another_meaning_of_the_same_tensors_is_refused():
     assert "set config.model.norm_position=pre" in refusal(TIMM, model=post)
     own = make(TIMM, norm_eps=1e-5)
     assert load(own)[1].differences == {"norm_eps": (1e-5, 1e-6)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [{"stem_downsampling": "max_pool"}, {"position_embedding": "none"},
+     {"patch_size": 4}],
+)  # fmt: skip
+def test_a_run_of_another_stem_or_fixed_positions_is_refused(changes):
+    """No tensor has another shape."""
+    settings = SIZES | {
+        "stem": "conv", "stem_channels": (4, 8), "stem_downsampling": "stride",
+        "position_embedding": "sinusoidal_2d",
+    }  # fmt: skip
+    params = init_variables(ViT(5, **settings), KEY, SHAPE)["params"]
+    tensors = traverse_util.flatten_dict(params, sep="/")
+    own = make(tensors, "vit_jax", **settings)
+    assert not load(own, model=ViT(5, **settings))[1].differences
+    ((name, theirs),) = ((key, settings[key]) for key in changes)
+    message = refusal(own, model=ViT(5, **settings | changes))
+    assert f"set config.model.{name}={theirs}" in message
+
+
+def test_the_stem_of_another_kind_is_no_matter_of_channels():
+    stem = {"stem": "conv", "stem_channels": (4, 4, 6), "stem_norm": "batch"}
+    message = refusal(TIMM, model=ViT(5, **SIZES, **stem))
+    assert "channels" not in message and "stem/" in message
 
 
 def test_mistakes_are_refused():

@@ -20,3 +20,11 @@ def test_a_norm_behind_the_pooling_is_taken_for_the_final_one():
     assert "normalises the mean" in report.resized["final_norm/scale"]
     _, report = load(TIMM | {"fc_norm.bias": np.ones(16, np.float32)})
     assert "fc_norm.bias" in report.dropped
+
+
+def test_a_file_without_positions_does_not_tell_whether_there_are_any():
+    tensors = {name: x for name, x in TIMM.items() if name != "pos_embed"}
+    model = ViT(5, **SIZES, position_embedding="sinusoidal_2d")
+    report = load(tensors, model=model)[1]
+    assert "position_embedding" not in report.settings | report.differences
+    assert "position_embedding=sinusoidal_2d" in str(report)

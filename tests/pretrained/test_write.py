@@ -7,7 +7,7 @@ from flax import traverse_util
 from tests.pretrained.loading import OURS, SHAPE, SIZES, load
 from tests.pretrained.weight_files import numpy_vit
 from vit_jax.errors import UserError
-from vit_jax.models import ViT
+from vit_jax.models import MaskedAutoencoder, ResNet, ViT
 from vit_jax.pretrained import read_weights, save_timm
 
 
@@ -28,3 +28,10 @@ def test_what_is_written_is_read_again_with_what_names_do_not_tell(tmp_path):
     assert not report.differences and report.settings["num_heads"] == 2
     for name, array in OURS.items():
         np.testing.assert_array_equal(again[name], array)
+
+
+def test_only_a_vit_is_written(tmp_path):
+    decoder = {"decoder_width": 8, "decoder_depth": 1, "decoder_heads": 2}
+    for model in (ResNet(5, (1,)), MaskedAutoencoder(5, **SIZES, **decoder)):
+        with pytest.raises(UserError, match="only a ViT can be written"):
+            save_timm(tmp_path / "x", model, {}, SHAPE)

@@ -38,8 +38,17 @@ def test_settings_that_only_change_the_display_may_change(tmp_path):
     (folder.checkpoints / "3").mkdir(parents=True)
     assert not folder.changes(make_config({"log_every": "1 epoch"}), five)
     assert folder.changes(make_config({"seed": 1}), five) == ["seed: 0 -> 1"]
-    (change,) = folder.changes(make_config({}), {"num_examples": 6})
-    assert change == "dataset.num_examples: 5 -> 6"
+    # Among other images others are held out.
+    with pytest.raises(UserError, match="a run on 5 images, but now there are 6"):
+        folder.changes(make_config({}), {"num_examples": 6})
+
+
+def test_a_run_of_ones_own_model_says_so_to_another_start(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.start(make_config({"model.name": "small_net", "code": "my.py"}), {})
+    (folder.checkpoints / "3").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"'small_net', which .* config.code=my.py"):
+        folder.changes(make_config({}), {})
 
 
 def test_files_of_somebody_else_are_not_overwritten(tmp_path):

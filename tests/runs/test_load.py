@@ -55,3 +55,10 @@ def test_a_depth_that_takes_minutes_to_trace_is_refused_at_once(key, name, copie
 def test_relative_folders_work(tiny_run, monkeypatch):
     monkeypatch.chdir(tiny_run[0].parent)
     assert load_run("tiny").workdir == tiny_run[0]
+
+
+def test_a_temperature_of_any_report_is_used(copied_run):
+    results = RunFolder(copied_run).read("results")
+    fitted = {"calibration": {"after": {"temperature": 1.7}}}
+    RunFolder(copied_run).write("results", results | {"subset_test": fitted})
+    assert load_run(copied_run).temperature == 1.7

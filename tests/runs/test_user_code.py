@@ -1,5 +1,6 @@
 """Models, sources and augmentations from a user's file; the recipe of the docs."""
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -20,6 +21,7 @@ from vit_jax.config import default_config, load_config_file
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
+from vit_jax.runs.run import build_model, fill_model_settings
 from vit_jax.runs.user_code import add_code_of_run, add_user_code
 from vit_jax.training.experiment import make_experiment
 
@@ -124,6 +126,11 @@ def test_what_is_not_there_is_named(my_code):
             lambda key, image: 255 - image if jax.random.bernoulli(key) else image,
             r"use jnp.where .*test_user_code.py, line \d+",
         ),
+        (lambda key, image: np.roll(image, 2, axis=1), r"use jax.numpy .*, line \d+"),
+        (
+            lambda key, image: image + [0, 1][jax.random.randint(key, (), 0, 2)],
+            r"and jnp.array\(...\)\[i\] .*test_user_code.py, line \d+",
+        ),
     ],
 )
 def test_an_augmentation_that_returns_something_else_is_refused(
@@ -152,6 +159,24 @@ class _Own(nn.Module):
     def __call__(self, images, *, train=False):
         logits = jnp.zeros((len(images), self.num_classes * self.results))
         return logits if self.results else (logits, logits)
+
+
+class _OtherSettings(_Own):
+    num_heads: tuple = (3, 6)  # the setting of this name is a number
+    width: int = 24
+    sizes: tuple = dataclasses.field(default_factory=lambda: (1, 2))
+
+
+def test_attributes_may_share_a_name_with_a_setting(monkeypatch, tiny_config):
+    monkeypatch.setitem(models.MODELS, "own", _OtherSettings)
+    config = tiny_config(
+        model__name="own", model__patch_size=None, model__width=None,
+        model__depth=None, model__num_heads=None,
+    )  # fmt: skip
+    fill_model_settings(config)
+    assert (config.model.num_heads, config.model.width) == (None, 24)
+    model = build_model(config, (8, 8, 1), 10)
+    assert (model.num_heads, model.width, model.sizes) == ((3, 6), 24, (1, 2))
 
 
 class _WithoutTrain(nn.Module):

@@ -12,12 +12,10 @@ from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
-from vit_jax.runs.folder import RunFolder
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.input_pipeline import InputPipeline
 from vit_jax.training.plan import make_plan
-from vit_jax.training.train import train_and_evaluate
 
 
 @pytest.mark.parametrize("first, size", [(0, 1), (0, 10), (0, 1000), (47, 10)])
@@ -79,16 +77,6 @@ def test_images_from_the_host_limit_a_dispatch_on_an_accelerator(
         pipeline = InputPipeline(train, config, mesh)
         found = dispatch.most_steps(config, plan, pipeline)
         assert found == expected, pipeline.num_bytes(1)
-
-
-@pytest.mark.slow
-def test_a_batch_that_no_machine_holds_is_refused_before_anything_is_compiled(
-    tiny_config, tmp_path
-):
-    with pytest.raises(UserError, match=r"GB are free") as refusal:
-        train_and_evaluate(tiny_config(batch_size=2**25, num_steps=2), tmp_path)
-    assert "config.batch_size" in str(refusal.value)
-    assert not RunFolder(tmp_path).read_metrics()
 
 
 @pytest.mark.slow

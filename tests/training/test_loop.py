@@ -42,12 +42,6 @@ def test_a_run_ends_by_its_length_or_by_early_stopping(
 
 
 @pytest.mark.slow
-def test_a_run_that_stops_early_says_so(tiny_config, tmp_path, capfd):
-    train_and_evaluate(tiny_config(early_stopping__target=0.01), tmp_path)
-    assert "stopped early at step 3 of 6" in "".join(capfd.readouterr())
-
-
-@pytest.mark.slow
 def test_a_plateau_that_reduces_the_rate_is_announced(tiny_config, tmp_path, capfd):
     rule = {"schedule__plateau_patience": 1, "schedule__plateau_min_delta": 0.9}
     config = tiny_config(

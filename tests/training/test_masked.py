@@ -164,6 +164,8 @@ def test_commands_for_classifiers_refuse_the_run_in_a_sentence(
         ({"linear_probe": True}, "config.linear_probe=False"),
         ({"optim__trainable": "head"}, "config.optim.trainable=all"),
         ({"pretrained__head": "zero"}, "config.pretrained.head=fresh"),
+        ({"optim__class_weights": "balanced"}, "config.optim.class_weights=none"),
+        ({"augment__label_smoothing": 0.1}, "config.augment.label_smoothing=0.0"),
         ({"model__name": "resnet18", "model__patch_size": None, "model__width": None,
           "model__depth": None, "model__num_heads": None, "model__pooling": None,
           "model__stem": None}, "no patches to hide"),

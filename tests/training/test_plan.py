@@ -35,3 +35,8 @@ def test_the_plan_of_a_later_stage_ends_where_it_began_plus_its_length(tiny_conf
     first, later = (make_plan(tiny_config(), 1000, step) for step in (0, 40))
     assert (first.last_step, later.last_step) == (6, 46)
     assert later.total_steps == first.total_steps == 6
+
+
+def test_steps_that_are_given_are_taken(tiny_config):
+    config = tiny_config(eval_every="7 steps", checkpoint_every="300 steps")
+    assert make_plan(config, 1000).checkpoint_every == 300

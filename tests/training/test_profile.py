@@ -26,6 +26,13 @@ def test_a_profile_of_steady_training_is_written_into_the_run(
 
 
 @pytest.mark.slow
+def test_a_run_that_is_too_short_for_a_profile_says_so(tiny_config, tmp_path, capsys):
+    config = tiny_config(num_steps=2, eval_every="2 steps", checkpoint_every="2 steps")
+    train_and_evaluate(config, tmp_path, profile=True)
+    assert "--profile has recorded nothing" in "".join(capsys.readouterr())
+
+
+@pytest.mark.slow
 def test_a_profile_ends_with_whatever_ends_the_run(tiny_config, tmp_path, monkeypatch):
     """Also where an evaluation follows every dispatch, and after an interruption."""
     original = TrainLog.add

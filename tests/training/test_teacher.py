@@ -8,14 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from tests.training.made import RESNET, batch_of
+from vit_jax import augment
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
 from vit_jax.files import read_json
 from vit_jax.parallel import mesh as meshes
+from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
+from vit_jax.runs.user_code import add_user_code
 from vit_jax.training.experiment import make_experiment
-from vit_jax.training.teacher import logits_of
+from vit_jax.training.start import load_own_run
+from vit_jax.training.teacher import load_teacher, logits_of, require_teacher
 from vit_jax.training.train import train_and_evaluate
 
 
@@ -25,8 +28,13 @@ def change_json(path, **changes):
 
 def test_a_run_becomes_the_teacher_that_the_config_names(tiny_config, tiny_run, splits):
     workdir, results = tiny_run
-    config = tiny_config(distill__teacher=str(workdir))
+    config = tiny_config(
+        distill__teacher=str(workdir), distill__kind="soft", distill__alpha=0.3,
+        distill__temperature=2.0,
+    )  # fmt: skip
     built = make_experiment(config, splits)
+    asked = built.train_step.keywords["objective"].keywords
+    assert (asked["kind"], asked["alpha"], asked["temperature"]) == ("soft", 0.3, 2.0)
     run = load_run(workdir)
     jax.tree.map(np.testing.assert_array_equal, built.teacher, run.variables)
     leaf = jax.tree.leaves(built.teacher)[0]
@@ -100,40 +108,6 @@ def test_the_teacher_sees_the_images_by_its_own_normalisation(
     np.testing.assert_allclose(jax.nn.softmax(seen), run.predict(images), rtol=1e-4)
 
 
-@pytest.mark.slow
-def test_a_student_without_labels_learns_what_the_teacher_says(
-    tiny_config, tmp_path, splits
-):
-    """Every label is 0 here, and has no weight beside what a ResNet says."""
-    workdir = tmp_path / "resnet_teacher"
-    resnet = tiny_config(
-        **RESNET | {"model__width": 8}, num_steps=60, batch_size=64,
-        eval_every="30 steps", optim__learning_rate=3e-3, data__mean=(0.1,),
-        data__std=(2.0,),
-    )  # fmt: skip
-    train_and_evaluate(resnet, workdir)
-    train, test = splits["train"], splits["test"]
-    unlabelled = Dataset(train.images, np.zeros_like(train.labels), train.class_names)
-    config = tiny_config(
-        distill__teacher=str(workdir), distill__kind="hard", distill__alpha=1.0,
-        model__distillation_token=True, model__width=32, num_steps=200, batch_size=64,
-        optim__learning_rate=3e-3, schedule__name="constant",
-    )  # fmt: skip
-    built = make_experiment(config, {"train": unlabelled, "val": test, "test": test})
-    step, state = jax.jit(built.train_step), built.init_state()
-    order = np.random.default_rng(0)
-    for _ in range(config.num_steps):
-        batch = batch_of(built, order.integers(len(train), size=64).astype(np.int32))
-        state, metrics = step(
-            state, batch, built.root_key, jnp.float32(1), built.teacher
-        )
-    assert metrics["teacher_accuracy"] < 0.5  # Of labels that are all 0.
-    predicted = built.score(state.variables, "test").argmax(-1)
-    says = load_run(workdir).predict(test.images).argmax(-1)
-    assert np.bincount(says, minlength=10).max() < 0.3 * len(says)
-    assert np.mean(predicted == says) > 0.4
-
-
 @pytest.mark.parametrize(
     ("key", "value"), [("kind", "soft"), ("alpha", 1.0), ("temperature", 1.0)]
 )
@@ -142,3 +116,28 @@ def test_settings_of_a_teacher_need_one(tiny_config, tmp_path, key, value):
     with pytest.raises(UserError, match=f"distill.{key} is .* only with a teacher"):
         train_and_evaluate(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_the_temperature_needs_soft_predictions(tiny_config):
+    config = tiny_config(distill__teacher="run", distill__temperature=5.0)
+    with pytest.raises(UserError, match=r"only with config\.distill\.kind=soft"):
+        require_teacher(config.distill)
+
+
+def test_the_code_of_another_run_does_not_replace_ones_own(
+    copied_run, tiny_config, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "theirs.py"
+    file.write_text("AUGMENTATIONS = {'own': lambda key, image: image}\n")
+    monkeypatch.setitem(augment.AUGMENTATIONS, "own", None)
+    add_user_code(str(file))  # as the training of that run did
+    monkeypatch.setitem(augment.AUGMENTATIONS, "own", len)
+    config = RunFolder(copied_run).read("config")
+    RunFolder(copied_run).write("config", config | {"code": str(file)})
+    load_teacher(tiny_config(distill__teacher=str(copied_run)).distill)
+    assert augment.AUGMENTATIONS["own"] is len
+    load_own_run(str(copied_run))
+    assert augment.AUGMENTATIONS["own"] is len
+    load_run(copied_run)
+    assert augment.AUGMENTATIONS["own"] is not len

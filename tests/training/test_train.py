@@ -62,12 +62,6 @@ def test_rules_that_wait_for_evaluations_need_some(tiny_config, tmp_path, change
         train_and_evaluate(config, tmp_path)
 
 
-@pytest.mark.slow
-def test_validation_that_selects_nothing(tiny_config, tmp_path):
-    results = train_and_evaluate(tiny_config(data__select_on="nothing"), tmp_path)
-    assert results["best_step"] == 6 and results["val"]["num_examples"] == 100
-
-
 # Hypothesis draws from these what a setting takes; most are at an end of its range.
 NUMBERS = [0, 1e-37, 1e-9, 0.1, 0.5, 0.999, 1, 2, 3.0, 30, 1e6, 3e38, -1, -3e38]
 INTEGERS = [0, 1, 2, 3, 4, 7, 16, 64, 100, 1000, 4096, 2**31 - 1, 2**32 - 1]

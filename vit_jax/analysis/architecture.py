@@ -38,6 +38,12 @@ def choose_network(
       UserError: not exactly one of both, settings that are refused, or a dataset whose
         shape is only known from its files.
     """
+    for setting in overrides:
+        if options.files and setting.startswith("--config.") and "=" not in setting:
+            raise UserError(
+                f"{setting} needs its value behind an equals sign beside "
+                f"--architecture: {setting}=VALUE."
+            )
     if bool(options.config) == bool(options.workdir) or options.files:
         raise UserError(
             "--architecture draws one network and no images; give either --config or "

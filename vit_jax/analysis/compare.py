@@ -16,7 +16,7 @@ from vit_jax.analysis.entries import (
     mean_and_std,
     paired_tests,
 )
-from vit_jax.analysis.tables import markdown_table, write_csv
+from vit_jax.analysis.tables import markdown_table, plain, write_csv
 from vit_jax.config.settings import SELECTED
 from vit_jax.errors import UserError
 from vit_jax.figures import compare as figures
@@ -177,7 +177,7 @@ def cost_table(groups: Sequence[Sequence[Entry]]) -> str:
             for key, size in (("inference_ms", 1), ("inference_ms_batch_128", 128)):
                 timed = group[0].latency[f"batch_{size}"]
                 low, high = timed["lower_quartile"], timed["upper_quartile"]
-                cells[key] += f" ({low:.3g} to {high:.3g})"
+                cells[key] += f" ({plain(low, '.3g')} to {plain(high, '.3g')})"
         rows.append([group_name(group), *cells.values()])
     return markdown_table(head, rows)
 
@@ -192,11 +192,9 @@ def format_number(group: Sequence[Entry], key: str) -> str:
         return f"never{some}"
     if math.isnan(mean):
         return "–"
-    # Significant digits alone would write 11,873 s as 1.187e+04.
-    form = ",.0f" if form.endswith("g") and abs(mean) >= 1000 else form
-    spread = ",.0f" if std >= 100 else ".2g"
     # Parameters and operations are the same for every seed.
-    return f"{mean:{form}} ± {std:{spread}}" if std > 0 else f"{mean:{form}}"
+    spread = f" ± {plain(std, '.2g')}" if std > 0 else ""
+    return plain(mean, form) + spread
 
 
 def paired_table(tests: Sequence[Mapping[str, Any]]) -> str:

@@ -17,9 +17,8 @@ from vit_jax.errors import UserError
 from vit_jax.files import as_json
 from vit_jax.metrics import classification, paired
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder, settings_to_compare
-from vit_jax.runs.load import load_classifier, stored_scores
+from vit_jax.runs.load import load_selected, stored_scores
 from vit_jax.runs.records import evaluations
-from vit_jax.runs.run import Run
 from vit_jax.training import scoring
 
 
@@ -80,7 +79,8 @@ def load_entry(
       UserError: no run there, or its data cannot be read.
     """
     folder = RunFolder(workdir)
-    run, selected_on = _load_best(folder)
+    run, selected_on = load_selected(folder.path)
+    run.check_classifier()
     run, splits = run_data.load_splits(run, moved)
     config = run.config
     test = splits["test"]
@@ -132,18 +132,6 @@ def load_entry(
             **trained,
         },
     )
-
-
-def _load_best(folder: RunFolder) -> tuple[Run, str]:
-    """The run with its best checkpoint, or its latest; and what chose that."""
-    try:
-        run = load_classifier(folder.path)
-    except UserError:
-        if "num_steps" in folder.read_results() or evaluations(folder.read_metrics()):
-            raise
-        # An unfinished run that was not evaluated yet has no best checkpoint.
-        return load_classifier(folder.path, "latest"), "nothing"
-    return run, run.config.data.select_on
 
 
 def _describe_recipe(config: ConfigDict, folder: RunFolder) -> dict[str, Any]:

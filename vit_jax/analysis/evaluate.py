@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from vit_jax import data
 from vit_jax.analysis import quantities, report
-from vit_jax.analysis.run_data import load_splits
+from vit_jax.analysis.run_data import load_splits, named_splits
 from vit_jax.analysis.scored import NUM_LISTED, Scored, Scorer
 from vit_jax.errors import UserError, did_you_mean, require_known
 from vit_jax.metrics import calibration, classification, human, temperature
@@ -37,7 +37,7 @@ def evaluate(options: argparse.Namespace, moved: Mapping[str, str]) -> None:
     pairs = [parse_confusion(text, run.class_names) for text in options.confusion]
     _note(f"loading {run.config.data.name} ...")
     run, splits = load_splits(run, moved)
-    require_known(split, splits, "split", "give")
+    require_known(split, named_splits(splits), "split", "give")
     dataset = splits[split]
     counts = None
     if options.human_labels:
@@ -74,7 +74,13 @@ def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
     Raises:
       UserError: these are not two different classes of the dataset.
     """
-    names = [name.strip() for name in text.split(",")]
+    # The name of a class may have commas, too.
+    words = text.split(",")
+    for i in range(1, len(words)):
+        names = [",".join(part).strip() for part in (words[:i], words[i:])]
+        if names[0] != names[1] and set(names) <= set(class_names):
+            return class_names.index(names[0]), class_names.index(names[1])
+    names = [word.strip() for word in words]
     if len(names) != 2 or names[0] == names[1]:
         raise UserError(
             f"--confusion={text} does not name two different classes; give the true "
@@ -87,7 +93,6 @@ def parse_confusion(text: str, class_names: Sequence[str]) -> tuple[int, int]:
                 f"not have{did_you_mean(name, class_names)}; give names that stand in "
                 "dataset.json in the run's folder."
             )
-    return class_names.index(names[0]), class_names.index(names[1])
 
 
 def _add_to_results(

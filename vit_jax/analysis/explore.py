@@ -13,13 +13,14 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, data, models
 from vit_jax.analysis.augmented import augmented_views, describe_augmentation
-from vit_jax.analysis.run_data import load_splits
+from vit_jax.analysis.run_data import load_splits, named_splits
 from vit_jax.config import apply_overrides, check_config, load_config_file
 from vit_jax.config.command_line import moved_settings
+from vit_jax.errors import UserError
 from vit_jax.figures import embedding, images, per_class, style
 from vit_jax.files import as_json, make_folder, user_path, write_file
 from vit_jax.metrics import distances, duplicates
-from vit_jax.runs.load import load_run
+from vit_jax.runs.load import load_selected
 from vit_jax.runs.run import Run
 from vit_jax.runs.user_code import add_user_code
 
@@ -190,9 +191,14 @@ def load_data(
     """
     if options.run:
         moved = moved_settings(options, unknown)
-        run, splits = load_splits(load_run(options.run), moved)
+        run, splits = load_splits(load_selected(options.run)[0], moved)
         return run.config, splits, run
     moved = moved_settings(options, ())
+    if "eval_batch_size" in moved:
+        raise UserError(
+            "--eval_batch_size is for the features of a run's model, but --config "
+            "names none; leave it out, or give --run."
+        )
     overrides = [f"--config.{key}={value}" for key, value in moved.items()]
     flags = [f"--{name}" for name in vars(options)]
     config = load_config_file(options.config)
@@ -215,9 +221,7 @@ def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
     # After the data, so that a mistake in them leaves no folder behind.
     make_folder(out, "--out")
     train, test = splits["train"], splits["test"]
-    if splits.get("val") is test:
-        # The test split chooses the checkpoint, and no images are held out.
-        splits = {name: split for name, split in splits.items() if name != "val"}
+    splits = named_splits(splits)
     rng = np.random.default_rng(0)
     summary, figures = draw_data(config, splits, rng)
     shown = rng.permutation(len(train))[:8]

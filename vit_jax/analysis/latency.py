@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import UInt8
 
+from vit_jax.analysis.tables import plain
 from vit_jax.runs.run import Run
 
 BATCH_SIZES = (1, 128)
@@ -101,13 +102,14 @@ def to_rows(latency: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         one = latency[f"batch_{size}"]
         how = "one image at a time" if size == 1 else f"in batches of {size}"
         median, n = one["milliseconds_per_image"], one["num_repeats"]
-        quartiles = f"{one['lower_quartile']:.3g} to {one['upper_quartile']:.3g} ms"
+        ends = (one["lower_quartile"], one["upper_quartile"])
+        quartiles = " to ".join(plain(value, ".3g") for value in ends) + " ms"
         if median is None:
             why = f"half of {n} timings lie outside {quartiles} per image; repeat it on"
             rows.append((how, "not stated", f"{why} a quiet machine"))
         else:
             spread = f"median of {n}; quartiles {quartiles}"
-            rows.append((how, f"{median:.3g} ms per image", spread))
+            rows.append((how, f"{plain(median, '.3g')} ms per image", spread))
     return rows
 
 

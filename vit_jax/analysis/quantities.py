@@ -194,7 +194,7 @@ def _people(found: Mapping[str, Any] | None) -> list[Row]:
         (
             "Accuracy of people",
             percent(found["accuracy_of_people"]),
-            "single choices of people that are the dataset's label",
+            "choices of people that are the dataset's label, mean over the images",
         ),
         (
             "Accuracy of the majority",

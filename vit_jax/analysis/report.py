@@ -56,7 +56,10 @@ def write_report(
         if not gallery:
             names = run.class_names
             print(f"no image of {names[true]} is predicted as {names[predicted]}")
-        figures |= gallery
+        for name, figure in gallery.items():
+            # Names of other classes may have become the same name of a file.
+            taken = name in figures
+            figures[f"{name}_{true}_{predicted}" if taken else name] = figure
     folder = report_folder(run_folder, run.step, split)
     for path in (folder / "figures").glob("*.png"):
         # Figures of an earlier report that this one does not replace.

@@ -103,6 +103,8 @@ def draw_reliability(scored: Scored, found: Mapping[str, Any], name: str) -> Fig
         if None not in (found["before"]["nll"], found["after"]["nll"]):
             is_worse = found["after"]["nll"] > found["before"]["nll"]
             mark = " ✗ higher NLL" if is_worse else " ✓ lower NLL"
+            if found["fitted_on_itself"]:
+                mark = " (fitted on this split)"
         bins[f"T = {temperature:.3g}{mark}"] = calibration.reliability_bins(
             scaled, labels
         )

@@ -25,6 +25,13 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def plain(value: float, form: str) -> str:
+    """A number in a format such as ".3g", but without an exponent if it is large."""
+    text = f"{value:{form}}"
+    is_large = "e+" in text or (form.endswith("g") and abs(value) >= 1000)
+    return f"{value:,.0f}" if is_large else text
+
+
 def write_csv(path: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """A line for each row, below the keys of all; what a row lacks is left empty."""
     columns = dict.fromkeys(key for row in rows for key in row)

@@ -66,8 +66,9 @@ def color(image: Image, *, factor: Float[Array, ""] | float) -> Image:
 def contrast(image: Image, *, factor: Float[Array, ""] | float) -> Image:
     """Blends with its mean grey value, rounded half up; factor 1 changes nothing."""
     gray = _gray(image)
-    mean = (2 * jnp.sum(gray) + gray.size) // (2 * gray.size)
-    return blend(mean.reshape(1, 1, 1), image, factor=factor)
+    # Unsigned, so that the sum of the largest images that are taken does not overflow.
+    mean = (jnp.sum(gray, dtype=jnp.uint32) + gray.size // 2) // gray.size
+    return blend(mean.astype(jnp.int32).reshape(1, 1, 1), image, factor=factor)
 
 
 def sharpness(image: Image, *, factor: Float[Array, ""] | float) -> Image:

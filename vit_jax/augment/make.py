@@ -64,6 +64,12 @@ def _make_image_operations(config: Any) -> tuple[Callable, ...]:
     return crop, flip, policy, erasing
 
 
+_NOT_TRACED = (
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
 def _followed_by(policy: Callable, name: str) -> Callable:
     if name not in AUGMENTATIONS:
         raise UserError(
@@ -81,6 +87,12 @@ def _followed_by(policy: Callable, name: str) -> Callable:
                 f'The augmentation "{name}" decides in Python by a value that is known '
                 "only when the compiled program runs; use jnp.where or jax.lax.cond in "
                 f"place of if, and take sizes from image.shape ({_user_line(error)})."
+            ) from error
+        except _NOT_TRACED as error:
+            raise UserError(
+                f'The augmentation "{name}" hands a value that is known only when the '
+                "compiled program runs to NumPy or to a list; use jax.numpy in place "
+                f"of numpy, and jnp.array(...)[i] ({_user_line(error)})."
             ) from error
         found = getattr(result, "shape", None), getattr(result, "dtype", None)
         if found != (image.shape, image.dtype):

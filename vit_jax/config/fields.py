@@ -166,19 +166,32 @@ def time_budget(meaning: str) -> Field:
     return Field(None, meaning, kind, lambda x: parse_time_budget(x) and x)
 
 
-def numbers(
-    default: Sequence[float] | None, meaning: str, above: float = -math.inf
-) -> Field:
-    """At least one finite number; all are greater than `above`."""
+def numbers(default: Sequence[float] | None, meaning: str) -> Field:
+    """At least one number; all are above 0."""
 
     def check(value):
         numbers = tuple(_float(x) for x in _sequence(value))
-        if not numbers or not all(above < x for x in numbers):
+        if not numbers or not all(x > 0 for x in numbers):
             raise ValueError
         return numbers
 
-    limit = f" above {above:g}" if above > -math.inf else ""
-    return Field(default, meaning, f"a list of numbers{limit}", check)
+    return Field(default, meaning, "a list of numbers above 0", check)
+
+
+def fractions(
+    default: Sequence[float] | None, meaning: str, above_zero: bool = False
+) -> Field:
+    """At least one number, each from 0 to 1, or above 0 and at most 1."""
+
+    def check(value):
+        numbers = tuple(_float(x) for x in _sequence(value))
+        low_enough = all(0 <= x <= 1 for x in numbers)
+        if not numbers or not low_enough or (above_zero and 0 in numbers):
+            raise ValueError
+        return numbers
+
+    limit = "above 0 and at most 1" if above_zero else "from 0 to 1"
+    return Field(default, meaning, f"a list of numbers {limit}", check)
 
 
 def span(default: tuple[float, float], meaning: str, high: float = math.inf) -> Field:
@@ -195,10 +208,20 @@ def span(default: tuple[float, float], meaning: str, high: float = math.inf) -> 
     return Field(default, meaning, kind, check)
 
 
-def integers(default: Sequence[int] | None, meaning: str) -> Field:
-    """A sequence of whole numbers above 0, which may be empty."""
-    check, kind = integer(None, meaning, 1).check, "a list of whole numbers above 0"
-    return Field(default, meaning, kind, lambda x: tuple(map(check, _sequence(x))))
+def integers(
+    default: Sequence[int] | None, meaning: str, count: int | None = None
+) -> Field:
+    """A sequence of whole numbers above 0: `count` of them, or any number."""
+    check_one = integer(None, meaning, 1).check
+
+    def check(value):
+        numbers = tuple(map(check_one, _sequence(value)))
+        if count not in (None, len(numbers)):
+            raise ValueError
+        return numbers
+
+    many = "" if count is None else f"{count} "
+    return Field(default, meaning, f"a list of {many}whole numbers above 0", check)
 
 
 def texts(default: Sequence[str], meaning: str) -> Field:

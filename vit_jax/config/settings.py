@@ -10,6 +10,7 @@ from vit_jax.config.fields import (
     choice,
     duration,
     fraction,
+    fractions,
     integer,
     integers,
     interval,
@@ -176,13 +177,13 @@ FIELDS: dict[str, Field] = {
         1,
         MAX_SIDE,
     ),
-    "data.mean": numbers(
+    "data.mean": fractions(
         None, "Mean of each channel, 0 to 1; None: that of the dataset."
     ),
-    "data.std": numbers(
+    "data.std": fractions(
         None,
         "Standard deviation of each channel, 0 to 1; None: that of the dataset.",
-        0.0,
+        above_zero=True,
     ),
     **AUGMENT_FIELDS,
     **MODEL_FIELDS,
@@ -202,7 +203,9 @@ FIELDS: dict[str, Field] = {
         "that published the weights.",
     ),
     "pretrained.grid": integers(
-        None, "Rows and columns of the weights' positions, where they are not square."
+        None,
+        "Rows and columns of the weights' positions, where they are not square.",
+        count=2,
     ),
     "pretrained.resize_patches": switch(
         False, "The patch projection may be resized to another patch size (FlexiViT)."
@@ -275,10 +278,10 @@ FIELDS: dict[str, Field] = {
         ("step", "epoch"), "The learning rate changes at every step or at every epoch."
     ),
     "schedule.milestone_epochs": numbers(
-        None, "Epochs after which the milestones schedule changes its rate.", 0.0
+        None, "Epochs after which the milestones schedule changes its rate."
     ),
     "schedule.milestone_scales": numbers(
-        None, "Learning rate divided by its peak from each milestone on.", 0.0
+        None, "Learning rate divided by its peak from each milestone on."
     ),
     "schedule.warmup": duration(
         "5 epochs", "Length of the linear warm-up from 0 to the peak."

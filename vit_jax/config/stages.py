@@ -100,10 +100,13 @@ def stage_configs(config: ConfigDict) -> list[ConfigDict]:
         own = config.copy_and_resolve_references()
         own.stages = ()
         if config.stages:
-            if not any(stage.get(name) for name in _LENGTHS):
+            given = [name for name in _LENGTHS if stage.get(name)]
+            if len(given) != 1:
+                both = "both" if given else "no"
                 raise UserError(
-                    f"config.stages.{index} sets neither num_epochs nor num_steps, but "
-                    "every stage needs a length; give it one of them."
+                    f"config.stages.{index} has {both} num_epochs and num_steps above "
+                    "0, but every stage needs one length; give it one of them, and for "
+                    "the other num_epochs=0 or num_steps=None."
                 )
             own.num_steps = None
         for key, value in stage.items():

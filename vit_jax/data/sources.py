@@ -4,7 +4,7 @@ from typing import Any
 
 from vit_jax.data import from_cifar_files, from_digits, from_folder, from_tfds
 from vit_jax.data.dataset import Dataset, hold_out, with_test
-from vit_jax.errors import UserError, require_known, show
+from vit_jax.errors import UserError, require_known, shorten, show
 from vit_jax.files import user_path
 
 # For each config.data.source, a function from the "data" group of the settings to the
@@ -111,5 +111,12 @@ def load(config_data: Any) -> dict[str, Dataset]:
                 f"Images of the {name} split have shape {list(split.images.shape[1:])} "
                 f"and those of the train split {list(train.images.shape[1:])}, but one "
                 "shape was expected; set config.data.image_size or convert the data."
+            )
+        if tuple(split.class_names) != tuple(train.class_names):
+            raise UserError(
+                f"The {name} split has the classes {shorten(split.class_names, 10)} "
+                f"and the train split {shorten(train.class_names, 10)}, but labels "
+                "mean the same only with the same classes in the same order; give all "
+                "splits those of the train split."
             )
     return hold_out(splits, config_data)

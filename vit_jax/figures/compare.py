@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from vit_jax.errors import printable
 from vit_jax.figures import style
 
 # A run's name -> its x and y values.
@@ -91,7 +92,7 @@ def accuracy_chart(
       columns: heading -> a text for each row, beside the dots.
       title: says what the intervals are.
     """
-    names = list(accuracies)
+    names = list(map(printable, accuracies))
     percent = 100 * np.array(list(accuracies.values()))
     width = 5.0 + 0.08 * max(map(len, names)) + 1.1 * len(columns)
     figure = style.new_figure(width, 1.7 + 0.42 * len(names), title)

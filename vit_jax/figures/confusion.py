@@ -7,6 +7,7 @@ from jaxtyping import Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vit_jax.errors import printable
 from vit_jax.figures import style
 
 
@@ -79,7 +80,7 @@ def _draw_pairs(
 ) -> None:
     style.label_axes(axes, title, "images")
     axes.grid(False, axis="y")
-    short = [style.ellipsize(name, 18) for name in class_names]
+    short = [style.ellipsize(printable(name), 18) for name in class_names]
     names = [f"{short[a]} {arrow} {short[b]}" for a, b, _, _ in pairs]
     counts = [count for _, _, count, _ in pairs]
     bars = axes.barh(range(len(pairs)), counts, color=style.BLUE)

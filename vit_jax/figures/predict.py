@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 
+from vit_jax.errors import printable
 from vit_jax.figures import attention, style
 
 # Size of a picture's panel in inches: the square root of its area, and the range of its
@@ -62,7 +63,8 @@ def prediction(
         attention.add_color_bar(figure, grid[np.newaxis, :3])
     axes = grid[-1]
     style.label_axes(axes, sentence, "probability (%)")
-    bars = axes.barh(top_names, 100 * np.array(top_probabilities), color=style.BLUE)
+    names = list(map(printable, top_names))
+    bars = axes.barh(names, 100 * np.array(top_probabilities), color=style.BLUE)
     for bar in bars[1:]:
         bar.set_color(style.SKY)
     axes.bar_label(bars, fmt="%.1f", padding=3, fontsize=9)

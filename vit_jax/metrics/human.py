@@ -98,7 +98,7 @@ def summarize(
     Returns:
       cross_entropy (mean, of the model's probabilities to people's choices, in nats),
       entropy_of_people (mean, in nats: how far they disagree, and the lower bound of
-      cross_entropy), confusion_correlation, accuracy_of_people (of single choices),
+      cross_entropy), confusion_correlation, accuracy_of_people (mean over images),
       accuracy_of_majority.
     """
     people, cross_entropy = _fractions(counts), math.nan

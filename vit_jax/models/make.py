@@ -94,7 +94,6 @@ def make_model(
         have no effect, or settings do not fit each other or the image.
     """
     network = _row(config_model["name"]).func
-    _check_interface(config_model["name"], network)
     settings = _resolve(config_model)
     if network is ViT:
         _check_patches(settings, image_shape)
@@ -129,9 +128,10 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
     """All settings by name: the config's where they are not None, else the row's."""
     name = config_model["name"]
     row = _row(name)
+    _check_interface(name, row.func)
     apart = ("num_classes", "dtype", "name", "parent")
     defaults = {
-        field.name: row.keywords.get(field.name, field.default)
+        field.name: row.keywords.get(field.name, _default(field))
         for field in dataclasses.fields(row.func)
         if field.name not in apart
     }
@@ -147,6 +147,12 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
     if "stem_channels" in given:
         given["stem_channels"] = tuple(int(c) for c in given["stem_channels"])
     settings = defaults | given
+    for key, value in settings.items():
+        if value is dataclasses.MISSING:
+            raise UserError(
+                f"The model {name} has no default for {key}; give it one in its class, "
+                f"or set config.model.{key} if there is such a setting."
+            )
     idle = [
         key
         for key, (switch, needed) in _NEEDS.items()
@@ -160,6 +166,13 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
             f"effect: {_to_none(idle)}"
         )
     return settings
+
+
+def _default(field: dataclasses.Field) -> Any:
+    """The default of a module's attribute; `dataclasses.MISSING` if it has none."""
+    if field.default_factory is dataclasses.MISSING:
+        return field.default
+    return field.default_factory()
 
 
 def _to_none(keys: Sequence[str]) -> str:

@@ -4,7 +4,9 @@ import contextlib
 import ctypes
 import mmap
 import os
+import pathlib
 import platform
+import re
 from collections.abc import Iterator
 from importlib import metadata, util
 
@@ -47,6 +49,65 @@ def return_freed_memory() -> None:
     """Returns the memory that `keep_freed_memory` keeps to the system."""
     if platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def free_bytes() -> int | None:
+    """Memory in bytes that this process may still take on the host; None if unknown.
+
+    It is what Linux has available, or less where a container, or a job of a cluster,
+    has a limit of its own.
+    """
+    return_freed_memory()
+    try:
+        text = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
+    except OSError:  # no Linux
+        return None
+    found = re.search(r"MemAvailable: *(\d+) kB", text)
+    known = [int(found[1]) * 1024] if found else []
+    return min(known + free_by_limits(), default=None)
+
+
+def free_by_limits(
+    groups: str | os.PathLike = "/proc/self/cgroup",
+    root: str | os.PathLike = "/sys/fs/cgroup",
+) -> list[int]:
+    """What each memory limit on this process leaves, in bytes.
+
+    The limits are those of its control group and of the groups around it. Cached files
+    that were not used lately do not count, since the kernel drops them first.
+
+    Args:
+      groups: the file in which Linux names the process's groups.
+      root: the folder below which the groups of version 2 lie, and in its folder
+        "memory" those of version 1.
+    """
+    try:
+        lines = pathlib.Path(groups).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    left = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            top = pathlib.Path(root, "memory")
+            names = "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cached = r"total_inactive_file (\d+)"
+        elif not controllers:
+            top, names = pathlib.Path(root), ("memory.max", "memory.current")
+            cached = r"inactive_file (\d+)"
+        else:
+            continue
+        group = top / path.strip("/")
+        # A container sees its own group as the top, under whatever path.
+        for folder in (group, *group.parents):
+            with contextlib.suppress(OSError, ValueError):  # no limit: "max"
+                limit, used = (int((folder / name).read_text()) for name in names)
+                stat = (folder / "memory.stat").read_text()
+                found = re.search(rf"^{cached}$", stat, re.MULTILINE)
+                left.append(limit - used + (int(found[1]) if found else 0))
+            if folder == top:
+                break
+    return left
 
 
 @contextlib.contextmanager

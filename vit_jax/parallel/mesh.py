@@ -1,7 +1,5 @@
 """The devices of a run and the sharding of arrays: data parallelism, one axis."""
 
-import pathlib
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,13 +92,8 @@ def free_bytes(devices: Sequence[jax.Device]) -> int | None:
     described, so that a program can be compiled for them, it is unknown.
     """
     if devices[0].platform == "cpu":
-        host_memory.return_freed_memory()
-        try:
-            text = pathlib.Path("/proc/meminfo").read_text(encoding="ascii")
-        except OSError:  # no Linux
-            return None
-        found = re.search(r"MemAvailable: *(\d+) kB", text)
-        return int(found[1]) * 1024 // len(devices) if found else None
+        free = host_memory.free_bytes()
+        return None if free is None else free // len(devices)
     try:
         stats = [device.memory_stats() or {} for device in devices]
     except jax.errors.JaxRuntimeError:

@@ -78,7 +78,8 @@ def load_pretrained(
             new_grid=tuple(n // model.patch_size for n in image_shape[:2]),
             rule=renamed.resize if resize == "origin" else resize,
         )
-        _fit_stem(renamed, report, shapes, resize_patches)
+        if model.stem == "patch":
+            _fit_stem(renamed, report, shapes, resize_patches)
     _fit_head(renamed, report, shapes, head)
     params = match_parameters(renamed, report, shapes, allow)
     if any(name not in params for name in shapes):
@@ -123,7 +124,12 @@ def _check_options(
 
 def _start_report(weights: Weights, renamed: Renamed, model: nn.Module) -> Report:
     settings = settings_of(renamed, weights.path)
-    is_open = "num_heads" not in settings and hasattr(model, "num_heads")
+    # A file without positions may be of a model that computes them.
+    assumed = {
+        name: getattr(model, name)
+        for name in ("num_heads", "position_embedding")
+        if name not in settings and hasattr(model, name)
+    }
     return Report(
         path=weights.path,
         format=weights.format,
@@ -135,16 +141,25 @@ def _start_report(weights: Weights, renamed: Renamed, model: nn.Module) -> Repor
             for name, value in settings.items()
             if not _same(name, value, getattr(model, name, None))
         },
-        assumed={"num_heads": model.num_heads} if is_open else {},
+        assumed=assumed,
         dropped=dict(renamed.dropped),
     )
 
 
 def _check_meaning(report: Report, model: nn.Module) -> None:
     """Refuses settings with which the same tensors would compute something else."""
-    for name in ("num_heads", "norm_position"):
+    for name in (
+        "num_heads", "norm_position", "position_embedding", "stem_downsampling",
+        "patch_size",
+    ):  # fmt: skip
         if name in report.differences and hasattr(model, name):
             theirs, ours = report.differences[name]
+            # Positions that are parameters are there or not, and a patch stem's kernel
+            # is refused or resized.
+            if "learned" in (theirs, ours):
+                continue
+            if name == "patch_size" and model.stem != "conv":
+                continue
             raise UserError(
                 f"The weights {report.path} are of a model with {name}={theirs}, but "
                 f"config.model.{name} is {ours}, with which they mean something else; "

@@ -16,8 +16,12 @@ from vit_jax.errors import UserError
 from vit_jax.pretrained.layouts import DINO_PREFIXES, DROPPED, LAYOUTS, Layout
 from vit_jax.pretrained.read import Weights
 
-# The settings of a model that the shapes of its parameters do not show.
-_METADATA_SETTINGS = ("num_heads", "norm_eps", "activation", "norm_position")
+# The settings of a model that the shapes of its parameters do not show; the last two
+# are stated by our own runs alone.
+_METADATA_SETTINGS = (
+    "num_heads", "norm_eps", "activation", "norm_position", "position_embedding",
+    "stem_downsampling",
+)  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -54,6 +58,9 @@ def rename(weights: Weights) -> Renamed:
     stated = {key: weights.metadata.get(key) for key in _METADATA_SETTINGS}
     ours = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
     stated["activation"] = ours.get(stated["activation"], stated["activation"])
+    if weights.metadata.get("stem") == "conv":
+        # Its kernels do not show how often they halve the image.
+        stated["patch_size"] = weights.metadata.get("patch_size")
     stated = {key: value for key, value in stated.items() if value is not None}
     settings = dict(layout.settings) if layout else {}
     resize = layout.resize if layout else "cubic_antialias"
@@ -213,7 +220,8 @@ def settings_of(renamed: Renamed, path: str) -> dict[str, Any]:
     settings["layer_scale"] = 1e-5 * ("block0/branch_scale1/scale" in tensors)
     settings["patch_norm"] = "patch_norm/scale" in tensors
     settings["final_norm"] = "final_norm/scale" in tensors
-    settings["position_embedding"] = "learned" if "positions" in tensors else "none"
+    if "positions" in tensors:
+        settings["position_embedding"] = "learned"
     averaged = "fc_norm" in renamed.sources.get("final_norm/scale", "")
     averaged = averaged or "class_token" not in tensors
     settings["pooling"] = "mean" if averaged else "cls"

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 import numpy as np
+from flax import linen as nn
 from flax import traverse_util
 
 from vit_jax.errors import UserError
@@ -26,7 +27,7 @@ _NEEDED = {
 
 def save_timm(
     path: str | os.PathLike,
-    model: ViT,
+    model: nn.Module,
     params: dict[str, Any],
     image_shape: tuple[int, int, int],
 ) -> dict[str, Any]:
@@ -43,11 +44,17 @@ def save_timm(
     Returns:
       The arguments with which that class of timm is the same model. They are in the
       file's metadata too. Where `model.norm_eps` is not timm's 1e-6, timm also needs
-      `norm_layer=functools.partial(torch.nn.LayerNorm, eps=model.norm_eps)`.
+      `norm_layer=functools.partial(torch.nn.LayerNorm, eps=model.norm_eps)`, and the
+      same as `embed_norm_layer` where `model.patch_norm` is True.
 
     Raises:
-      UserError: timm has no such model.
+      UserError: timm has no such model, such as a ResNet or a masked autoencoder.
     """
+    if type(model) is not ViT:
+        raise UserError(
+            f"The model is a {type(model).__name__}, but only a ViT can be written for "
+            "timm."
+        )
     unknown = [
         f"{name}={getattr(model, name)!r}, expected {needed!r}"
         for name, needed in _NEEDED.items()

@@ -28,6 +28,7 @@ from vit_jax.parallel import processes
 from vit_jax.runs.environment import describe_environment
 from vit_jax.runs.lock import lock
 from vit_jax.runs.records import append_record, read_records, write_records
+from vit_jax.runs.run import fill_model_settings
 
 # Where data and teacher are. What they are is compared all the same: the data by
 # dataset.json, and a teacher by the SHA-256 of its checkpoint, which is a setting.
@@ -132,6 +133,12 @@ class RunFolder:
         if not self.is_started():
             return []
         saved = make_config(self.read("config"))
+        if saved.model.name not in models.MODELS:
+            raise UserError(
+                f"{self.path} holds a run of the model {show(saved.model.name)}, which "
+                "the package has not; give another --workdir, or the config of that "
+                f"run with config.code={saved.code}."
+            )
         old, new = settings_to_compare(saved), settings_to_compare(config)
         for key in sorted(_FIXED_SETTINGS):
             if old[key] != new[key]:
@@ -141,8 +148,17 @@ class RunFolder:
                     "--workdir, or the same value."
                 )
         if self.has("dataset"):
-            old |= flatten({"dataset": self.read("dataset")})
-            new |= flatten({"dataset": as_json(dataset)})
+            before, now = self.read("dataset"), as_json(dataset)
+            counts = [x.get("num_examples") for x in (before, now)]
+            # Of other images others would be held out: perhaps those trained on.
+            if counts[0] != counts[1]:
+                raise UserError(
+                    f"{self.path} holds a run on {show(counts[0])} images, but now "
+                    f"there are {show(counts[1])}; give another --workdir, or the same "
+                    "images."
+                )
+            old |= flatten({"dataset": before})
+            new |= flatten({"dataset": now})
         return [
             f"{key}: {show(old.get(key))} -> {show(new.get(key))}"
             for key in sorted(old.keys() | new.keys())
@@ -251,7 +267,7 @@ class RunFolder:
 def settings_to_compare(config: ConfigDict) -> dict[str, Any]:
     """Settings by key, as JSON, alike wherever files lie and whoever reads them."""
     config = config.copy_and_resolve_references()
-    config.model = models.model_settings(config.model)
+    fill_model_settings(config)
     # The files may lie in another folder, on another machine for example.
     config.code = pathlib.Path(config.code).name
     config.pretrained.path = pathlib.Path(config.pretrained.path).name

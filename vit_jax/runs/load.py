@@ -16,6 +16,7 @@ from vit_jax.parallel import mesh as meshes
 from vit_jax.runs import manifest
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
+from vit_jax.runs.records import evaluations
 from vit_jax.runs.run import Run, build_model
 from vit_jax.runs.user_code import add_code_of_run
 
@@ -38,7 +39,8 @@ def stored_scores(results: dict[str, Any], step: int) -> dict[str, Any]:
 
 def _stored_temperature(results: dict[str, Any], step: int) -> float:
     scores = stored_scores(results, step)
-    for split in ("test", "val"):
+    # A report on any split fits the temperature to the same images.
+    for split in ("test", "val", "subset_test", "train"):
         calibration = (scores.get(split) or {}).get("calibration")
         if calibration and calibration["after"]["temperature"]:
             return float(calibration["after"]["temperature"])
@@ -139,6 +141,25 @@ def _restore(
                 kept = all((directory / str(step)).exists() for step in known)
                 if kept or jax.process_count() > 1:
                     raise
+
+
+def load_selected(workdir: str | os.PathLike) -> tuple[Run, str]:
+    """The run with its best checkpoint, and what selected that: config.data.select_on.
+
+    A run that was not evaluated yet comes with its latest one, which "nothing"
+    selected.
+
+    Raises:
+      UserError: as `load_run` does.
+    """
+    folder = RunFolder(workdir)
+    try:
+        run = load_run(workdir)
+    except UserError:
+        if "num_steps" in folder.read_results() or evaluations(folder.read_metrics()):
+            raise
+        return load_run(workdir, "latest"), "nothing"
+    return run, run.config.data.select_on
 
 
 def load_classifier(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:

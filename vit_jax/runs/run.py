@@ -1,5 +1,6 @@
 """A run's model with everything needed to use it."""
 
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -37,6 +38,20 @@ def build_model(
         dtype=config.model.dtype,
         config_mae=config.mae if config.objective == "masked_autoencoding" else None,
     )
+
+
+def fill_model_settings(config: ConfigDict) -> None:
+    """Puts the model's own value in place of every None in `config.model`.
+
+    It stays None where a model of the user's own has an attribute that only shares its
+    name with a setting, and whose value is no value of the setting.
+
+    Raises:
+      UserError: as `models.model_settings` does.
+    """
+    for name, value in models.model_settings(config.model).items():
+        with contextlib.suppress(UserError):
+            config[f"model.{name}"] = value
 
 
 def normalize(

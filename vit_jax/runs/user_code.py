@@ -8,7 +8,7 @@ and a folder of unknown origin cannot run code.
 import contextlib
 import hashlib
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vit_jax import augment, data, models
@@ -26,6 +26,22 @@ _TABLES: dict[str, dict[str, Any]] = {
 _OWN = {name: frozenset(table) for name, table in _TABLES.items()}
 # SHA-256 of the files that were named to this process.
 _NAMED: set[str] = set()
+
+
+@contextlib.contextmanager
+def own_tables() -> Iterator[None]:
+    """Takes back what is added to the tables meanwhile.
+
+    A second run that is loaded, such as a teacher, may give its own code the names that
+    the first one's has.
+    """
+    before = {name: dict(table) for name, table in _TABLES.items()}
+    try:
+        yield
+    finally:
+        for name, table in _TABLES.items():
+            table.clear()
+            table.update(before[name])
 
 
 def add_code_of_run(path: str) -> None:

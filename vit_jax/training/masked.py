@@ -31,11 +31,13 @@ _NUM_DRAWN = 6
 
 # The settings that need a classifier or its accuracy, and the values that need neither.
 _NEEDED = {
+    "augment.label_smoothing": 0.0,
     "data.select_on": "nothing",
     "distill.teacher": "",
     "early_stopping.patience": 0,
     "early_stopping.target": None,
     "linear_probe": False,
+    "optim.class_weights": "none",
     "pretrained.head": "fresh",
 }
 

@@ -24,6 +24,11 @@ class Profiler:
         self._dispatches = 0
         self._is_recording = False
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a third dispatch."""
+        return self._dispatches >= _FIRST
+
     def __enter__(self) -> "Profiler":
         return self
 

@@ -18,7 +18,7 @@ from vit_jax.config import describe_fields
 from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
-from vit_jax.runs.run import model_features
+from vit_jax.runs.run import fill_model_settings, model_features
 from vit_jax.runs.user_code import absolute_code, add_user_code
 from vit_jax.training import masked, trainable
 
@@ -32,8 +32,7 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
     config = config.copy_and_resolve_references()
     if config.linear_probe:
         config.stages = ()
-    for name, value in models.model_settings(config.model).items():
-        config[f"model.{name}"] = value
+    fill_model_settings(config)
     if config.model.dtype == "auto":
         config["model.dtype"] = backend.auto_dtype()
     config["data.name"] = data.dataset_name(config.data)
@@ -76,7 +75,7 @@ def describe_settings(config: ConfigDict) -> str:
     """
     add_user_code(config.code)
     config = config.copy_and_resolve_references()
-    config.model = models.model_settings(config.model)
+    fill_model_settings(config)
     return describe_fields(config)
 
 

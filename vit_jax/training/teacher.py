@@ -17,6 +17,7 @@ from vit_jax.parallel import processes
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_classifier
 from vit_jax.runs.run import Run
+from vit_jax.runs.user_code import own_tables
 
 
 def load_teacher(config_distill: ConfigDict) -> Run | None:
@@ -40,15 +41,22 @@ def load_teacher(config_distill: ConfigDict) -> Run | None:
     try:
         # The processes have to agree before they read the checkpoint together.
         processes.run_on_all(lambda: RunFolder(path).read("config"))
-        run = load_classifier(path, "best" if step is None else step)
+        with own_tables():
+            run = load_classifier(path, "best" if step is None else step)
     except UserError as error:
         raise UserError(f"config.distill.teacher cannot be loaded: {error}") from error
     return dataclasses.replace(run, variables=jax.device_get(run.variables))
 
 
 def require_teacher(config_distill: ConfigDict) -> None:
-    """Raises UserError for settings that have an effect only with a teacher."""
+    """Raises UserError for settings of a teacher that would have no effect."""
     defaults = default_config().distill
+    own, usual = config_distill.temperature, defaults.temperature
+    if config_distill.teacher and config_distill.kind == "hard" and own != usual:
+        raise UserError(
+            f"config.distill.temperature is {own:g}, which has an effect only with "
+            "config.distill.kind=soft; set that, or leave the temperature out."
+        )
     for key in ("kind", "alpha", "temperature"):
         if not config_distill.teacher and config_distill[key] != defaults[key]:
             raise UserError(

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 from ml_collections import ConfigDict
 
 from vit_jax import data, models
@@ -30,7 +31,7 @@ from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say, waiting
 from vit_jax.training.results import keep_scores, score_best
-from vit_jax.training.start import FirstWeights, with_variables
+from vit_jax.training.start import FirstWeights, require_weights, with_variables
 from vit_jax.training.summary import describe_stage, summarize
 from vit_jax.training.teacher import load_teacher, require_teacher
 from vit_jax.training.train_state import TrainState
@@ -65,6 +66,7 @@ def train_and_evaluate(
     """
     config = processes.run_on_all(lambda: _read_settings(config))
     require_teacher(config.distill)
+    require_weights(config.pretrained)
     folder = RunFolder(workdir)
     # Before the folder is made, so that a mistake leaves none behind.
     say(f"loading {data.dataset_name(config.data)} ...")
@@ -122,6 +124,9 @@ def _train_and_evaluate(
                 )
             results = processes.broadcast_from_primary(folder.read_results)
             if results.get("num_steps") == int(state.step):
+                # A start that ended before its figure was drawn left none.
+                if processes.is_primary() and not any(folder.figures.glob("*.png")):
+                    _draw_curves(folder)
                 return results
         # Restoring has checked that the state fits the settings.
         folder.start(experiment.config, dataset)
@@ -133,6 +138,11 @@ def _train_and_evaluate(
                 state = _solve_probe(*run)
             else:
                 experiment, state = _train_stages(*run, profiler)
+            if profiler and not profiler.has_begun:
+                say(
+                    "--profile has recorded nothing, because it begins with the third "
+                    "dispatch of steps, and fewer were left to do"
+                )
             scored = score_best(experiment, checkpoints, state, history)
             if experiment.scoring is masked:
                 masked.save_reconstructions(folder, experiment, state.variables)
@@ -270,7 +280,10 @@ def _train_stages(
             return experiment, state
         experiment = next_stage(experiment, first_step=int(state.step))
         history.stage_starts.append(int(state.step))
-        # Parameters, statistics and averages go on; the optimizer starts anew.
+        # Parameters, statistics and averages go on; the optimizer starts anew. Whoever
+        # called this may hold the old one's state, which is freed all the same.
+        for array in jax.tree.leaves(state.opt_state):
+            array.delete()
         opt_state = experiment.init_state().opt_state
         state = dataclasses.replace(state, opt_state=opt_state)
         say(describe_stage(experiment))
