@@ -38,7 +38,13 @@ def test_settings_that_only_change_the_display_may_change(tmp_path):
     (folder.checkpoints / "3").mkdir(parents=True)
     assert not folder.changes(make_config({"log_every": "1 epoch"}), five)
     assert folder.changes(make_config({"seed": 1}), five) == ["seed: 0 -> 1"]
-    # Among other images others are held out.
+
+
+def test_other_numbers_of_images_are_refused(tmp_path):
+    """Among other images others are held out."""
+    folder = RunFolder(tmp_path)
+    folder.start(make_config({}), {"num_examples": 5})
+    (folder.checkpoints / "3").mkdir(parents=True)
     with pytest.raises(UserError, match="a run on 5 images, but now there are 6"):
         folder.changes(make_config({}), {"num_examples": 6})
 
