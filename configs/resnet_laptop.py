@@ -19,6 +19,7 @@ AMD EPYC's core, the ViT of vit_laptop.py on the other:
                                      1     87.98%  88.32%    34
   :small, 8,900 steps        25.3    0     90.33%  90.04%    125
                                      1     90.27%  90.82%    120
+                                     2     90.34%  90.22%    132
 
 The other variants are not measured with this recipe. Muon's rate is the best of 0.02,
 0.04 and 0.08 after 1,000 steps: 81.52, 82.86 and 82.98% of the images held out, where
