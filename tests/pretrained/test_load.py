@@ -1,5 +1,6 @@
 """The head, the patches and the channels of a model, and mistakes in the call."""
 
+import jax
 import numpy as np
 import pytest
 from flax import traverse_util
@@ -65,7 +66,7 @@ def test_a_run_of_another_stem_or_fixed_positions_is_refused(changes):
         "position_embedding": "sinusoidal_2d",
     }  # fmt: skip
     params = init_variables(ViT(5, **settings), KEY, SHAPE)["params"]
-    tensors = traverse_util.flatten_dict(params, sep="/")
+    tensors = traverse_util.flatten_dict(jax.device_get(params), sep="/")
     own = make(tensors, "vit_jax", **settings)
     assert not load(own, model=ViT(5, **settings))[1].differences
     ((name, theirs),) = ((key, settings[key]) for key in changes)
