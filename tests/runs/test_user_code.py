@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
-from vit_jax import augment, data, models
+from vit_jax import augment, data, explain, models
 from vit_jax.config import default_config, load_config_file
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
@@ -221,19 +221,21 @@ def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
     assert len(commands) == 3
     image = tmp_path / "runs" / "mine" / "figures" / "training_curves.png"
     predict = ["-m", "vit_jax.predict", "--workdir=runs/mine", str(image)]
-    explain = ["-m", "vit_jax.explain", "--workdir=runs/mine"]
-    for arguments, status, words in (
-        *((command, 0, "") for command in commands),
-        ([*predict, "--figures=drawn"], 0, "no heat map, because SmallNet is neither"),
-        (explain, 1, "explain has heat maps for ViTs and ResNets only"),
-        ([*explain, "--architecture"], 1, "SmallNet are not known"),
+    for arguments, words in (
+        *((command, "") for command in commands),
+        ([*predict, "--figures=drawn"], "no heat map, because SmallNet is neither"),
     ):
         found = subprocess.run(
             [sys.executable, *arguments],
             cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True, text=True, timeout=600,
         )  # fmt: skip
-        assert found.returncode == status and words in found.stderr, found.stderr
+        assert found.returncode == 0 and words in found.stderr, found.stderr
+    run = f"--workdir={tmp_path / 'runs' / 'mine'}"
+    with pytest.raises(UserError, match="heat maps for ViTs and ResNets only"):
+        explain.main([run])
+    with pytest.raises(UserError, match="SmallNet are not known"):
+        explain.main([run, "--architecture"])
     results = json.loads((tmp_path / "runs" / "mine" / "results.json").read_text())
     assert results["test"]["accuracy"] > 0.9
     assert results["test"]["flops"] > 0
