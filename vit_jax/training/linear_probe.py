@@ -1,5 +1,6 @@
 """A linear probe: the head alone, solved on the features of a frozen model."""
 
+import dataclasses
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -9,9 +10,13 @@ from jaxtyping import Float, Int
 
 from vit_jax.errors import UserError
 from vit_jax.metrics import classification
+from vit_jax.runs.checkpoint import Checkpoints
+from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import model_features, normalize
 from vit_jax.training import resolve, scoring
 from vit_jax.training.experiment import Experiment
+from vit_jax.training.history import History
+from vit_jax.training.logs import TrainClock
 from vit_jax.training.progress import say, waiting
 from vit_jax.training.start import with_variables
 from vit_jax.training.train_state import TrainState
@@ -23,7 +28,43 @@ _DEFAULT_STRENGTH = 0.1
 _MAX_ITERATIONS = 500
 
 
-def solve_head(
+def train_probe(
+    experiment: Experiment,
+    folder: RunFolder,
+    checkpoints: Checkpoints,
+    state: TrainState,
+    history: History,
+) -> TrainState:
+    """The state with a solved head, saved as the checkpoint of step 0.
+
+    A head that `history` says is solved stays as it is.
+    """
+    if history.train_seconds:
+        return state
+    clock = TrainClock()
+    state, history.linear_probe = _solve_head(experiment, state)
+    clock.lap()
+    history.train_seconds, history.cpu_seconds = clock.seconds, clock.cpu_seconds
+    scores = {"accuracy": None, "loss": None}
+    if split := experiment.evaluated_split:
+        scores = experiment.evaluate(state.variables)
+        history.add_evaluation(0, scores)
+        # A start that was killed here may have left the same line.
+        folder.forget_metrics_after(-1)
+        folder.append_metrics(
+            {"step": 0, "epoch": 0.0, "split": split, **scores, **clock.times()}
+        )
+        say(
+            f"{split} accuracy {scores['accuracy']:.2%} with a penalty of "
+            f"{1 / history.linear_probe['strength']:g}"
+        )
+    metadata = dataclasses.asdict(history)
+    checkpoints.save(0, state, metadata=metadata, **scores)
+    checkpoints.wait()
+    return state
+
+
+def _solve_head(
     experiment: Experiment, state: TrainState
 ) -> tuple[TrainState, dict[str, Any]]:
     """The state with a head that is fitted to the training images as they are.

@@ -26,7 +26,6 @@ from vit_jax.training.experiment import (
     next_stage,
 )
 from vit_jax.training.history import History
-from vit_jax.training.logs import TrainClock
 from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say, waiting
@@ -135,7 +134,7 @@ def _train_and_evaluate(
         with explained, profiler or contextlib.nullcontext():
             run = (experiment, folder, checkpoints, state, history)
             if experiment.config.linear_probe:
-                state = _solve_probe(*run)
+                state = linear_probe.train_probe(*run)
             else:
                 experiment, state = _train_stages(*run, profiler)
             if profiler and not profiler.has_begun:
@@ -287,36 +286,3 @@ def _train_stages(
         opt_state = experiment.init_state().opt_state
         state = dataclasses.replace(state, opt_state=opt_state)
         say(describe_stage(experiment))
-
-
-def _solve_probe(
-    experiment: Experiment,
-    folder: RunFolder,
-    checkpoints: Checkpoints,
-    state: TrainState,
-    history: History,
-) -> TrainState:
-    """The state with a solved head, saved as the checkpoint of step 0."""
-    if history.train_seconds:
-        return state
-    clock = TrainClock()
-    state, history.linear_probe = linear_probe.solve_head(experiment, state)
-    clock.lap()
-    history.train_seconds, history.cpu_seconds = clock.seconds, clock.cpu_seconds
-    scores = {"accuracy": None, "loss": None}
-    if split := experiment.evaluated_split:
-        scores = experiment.evaluate(state.variables)
-        history.add_evaluation(0, scores)
-        # A start that was killed here may have left the same line.
-        folder.forget_metrics_after(-1)
-        folder.append_metrics(
-            {"step": 0, "epoch": 0.0, "split": split, **scores, **clock.times()}
-        )
-        say(
-            f"{split} accuracy {scores['accuracy']:.2%} with a penalty of "
-            f"{1 / history.linear_probe['strength']:g}"
-        )
-    metadata = dataclasses.asdict(history)
-    checkpoints.save(0, state, metadata=metadata, **scores)
-    checkpoints.wait()
-    return state
