@@ -33,6 +33,7 @@ from vit_jax.files import as_json, open_to_append, report_failure, user_path, wr
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder, settings_to_compare
 from vit_jax.runs.lock import lock
+from vit_jax.runs.user_code import add_user_code
 from vit_jax.training.progress import say
 
 # A child saves between two steps, but cannot while it compiles.
@@ -74,6 +75,7 @@ class Job:
         config = load_config_file(self.config)
         config = apply_overrides(config, self.arguments[1:])
         check_config(config)
+        add_user_code(config.code)
         return config
 
     def requested(self) -> dict[str, Any]:

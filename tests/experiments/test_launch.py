@@ -26,6 +26,7 @@ from experiments.launching.summary import show_mean, show_mean_std
 from tests.parallel.running import require_mount
 from vit_jax.errors import UserError
 from vit_jax.runs.lock import lock
+from vit_jax.runs.user_code import own_tables
 
 DIGITS = "configs/vit_digits.py"
 # Long enough to be interrupted in the middle, small enough to be finished in seconds.
@@ -150,6 +151,16 @@ def test_a_study_may_be_moved_with_the_runs_that_others_start_from(tmp_path):
 
     start(tmp_path / "out")
     assert len(start((tmp_path / "out").rename(tmp_path / "moved"))) == 1
+
+
+def test_a_run_of_ones_own_model_is_known_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "own.py"
+    file.write_text("from vit_jax.models import ViT\nMODELS = {'own_vit': ViT}\n")
+    job = Job("own", DIGITS, SETTINGS | {"code": str(file), "model.name": "own_vit"})
+    with own_tables():
+        for _ in range(2):
+            assert Jobs(tmp_path).launch([job], deadline=time.monotonic()) == [job]
 
 
 def test_a_slip_is_found_before_the_first_run(tmp_path):
