@@ -28,7 +28,7 @@ from vit_jax.training.train import train_and_evaluate
 SETTINGS = [
     "--config.model.depth=1", "--config.model.width=16", "--config.batch_size=16",
     "--config.num_steps=60", "--config.eval_every=30 steps",
-    "--config.checkpoint_every=30 steps", "--config.log_every=2 steps",
+    "--config.checkpoint_every=30 steps", "--config.log_every=5 steps",
     "--config.schedule.warmup=4 steps",
 ]  # fmt: skip
 CONFIG = "configs/vit_digits.py"
@@ -127,17 +127,6 @@ def test_what_two_processes_saved_one_process_resumes(signalled, alone, tmp_path
 
 
 @pytest.mark.slow
-def test_two_processes_resume_with_the_same_bits(signalled, tmp_path):
-    pieces, whole = shutil.copytree(signalled[0], tmp_path / "pieces"), tmp_path / "w"
-    # It goes on from where the second process was stopped.
-    for workdir in (pieces, whole):
-        with training(workdir) as both:
-            texts = outputs(both)
-            assert [process.returncode for process in both] == [0, 0], texts
-    assert not differing(newest(pieces), newest(whole))
-
-
-@pytest.mark.slow
 def test_two_processes_learn_from_a_run_and_start_from_it(tmp_path):
     stem = {
         "model.stem": "conv", "model.stem_channels": "(8,)",
@@ -155,26 +144,31 @@ def test_two_processes_learn_from_a_run_and_start_from_it(tmp_path):
     assert RunFolder(after).read("pretrained")["mapped"]
 
 
-def by_number(path):
-    return int(path.name)
+def saved_steps(workdir):
+    return {int(path.name) for path in (workdir / "checkpoints").glob("[0-9]*")}
 
 
 @pytest.mark.slow
-def test_two_processes_save_by_the_clock_of_the_first(alone, tmp_path):
-    settings = (
-        "--config.checkpoint_every=0.01 seconds", "--config.eval_every=60 steps",
-        "--config.log_every=20 steps",
-    )  # fmt: skip
-    with training(tmp_path, *settings) as both:
-        texts = outputs(both)
-        assert [process.returncode for process in both] == [0, 0], texts
-    # Without the clock, only the last step would be saved.
-    before, last = sorted((tmp_path / "checkpoints").glob("[0-9]*"), key=by_number)
-    assert 0 < by_number(before) < by_number(last) == 60
-    shutil.rmtree(last)
-    (tmp_path / "results.json").unlink()
-    train_and_evaluate(make_config(num_devices=1, eval_every="60 steps"), tmp_path)
-    assert_close_states(newest(tmp_path), newest(alone))
+def test_two_processes_resume_with_the_same_bits_and_save_by_the_clock(
+    signalled, alone, tmp_path
+):
+    pieces, whole = shutil.copytree(signalled[0], tmp_path / "pieces"), tmp_path / "w"
+    # The one goes on from where its second process was stopped; the other also saves
+    # by the clock of its first process, which leaves more than evaluations do.
+    every_moment = ["--config.checkpoint_every=0.01 seconds"]
+    for workdir, settings in ((pieces, []), (whole, every_moment)):
+        with training(workdir, *settings) as both:
+            texts = outputs(both)
+            assert [process.returncode for process in both] == [0, 0], texts
+    assert not differing(newest(pieces), newest(whole))
+    saved = saved_steps(whole)
+    before = max(saved - {30, 60})
+    assert before > 30
+    for step in saved - {before}:
+        shutil.rmtree(whole / "checkpoints" / str(step))
+    (whole / "results.json").unlink()
+    train_and_evaluate(make_config(num_devices=1), whole)
+    assert_close_states(newest(whole), newest(alone))
 
 
 @pytest.mark.slow

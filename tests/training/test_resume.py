@@ -231,12 +231,13 @@ def start(workdir, *arguments):
 
 @pytest.mark.slow
 def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_path):
-    """SIGKILL, SIGTERM and Ctrl-C at any moment change no bit of the result."""
+    """SIGKILL and Ctrl-C at any moment change no bit of the result."""
     whole = start(tmp_path / "whole")
     pieces = tmp_path / "pieces"
     for number, status, at in (
-        (signal.SIGKILL, -9, 80), (signal.SIGTERM, 143, 120), (signal.SIGINT, 130, 200)
-    ):  # fmt: skip
+        (signal.SIGKILL, -9, 80),
+        (signal.SIGINT, 130, 120),
+    ):
         process = start(pieces)
         wait_for_step(pieces, at, process)
         # A folder has another name until its checkpoint is complete.
@@ -259,7 +260,7 @@ def test_a_real_process_is_killed_and_signalled_and_ends_with_the_same_bits(tmp_
         assert int(newest(workdir).step) == 400
     assert not differing(newest(tmp_path / "whole"), newest(pieces))
     environment = json.loads((pieces / "environment.json").read_text())
-    assert len(environment["earlier_starts"]) == 3
+    assert len(environment["earlier_starts"]) == 2
 
 
 @pytest.mark.slow
