@@ -74,7 +74,7 @@ def signalled(tmp_path_factory):
     """(folder, statuses, outputs): SIGTERM came to the second process only."""
     workdir = tmp_path_factory.mktemp("signalled")
     with training(workdir) as both:
-        wait_for_step(workdir, 1, both[0])
+        wait_for_step(workdir, 10, both[0])  # the second record
         both[1].send_signal(signal.SIGTERM)
         texts = outputs(both)
         return workdir, [process.returncode for process in both], texts
