@@ -106,10 +106,13 @@ def test_a_signal_to_one_process_stops_both_at_one_step(signalled):
 @pytest.mark.slow
 def test_two_processes_train_as_one_does(signalled, alone):
     one, two = train_losses(alone), train_losses(signalled[0])
-    assert len(two) >= 2
+    # The last interval was cut short by the signal.
+    steps = sorted(one.keys() & two.keys())
+    assert len(steps) >= 2
     np.testing.assert_allclose(
-        list(two.values()), [one[step] for step in two], rtol=LOSS_TOLERANCE
-    )
+        [two[step] for step in steps], [one[step] for step in steps],
+        rtol=LOSS_TOLERANCE,
+    )  # fmt: skip
 
 
 @pytest.mark.slow
