@@ -82,15 +82,14 @@ def test_split_parameters_train_as_whole_ones_do(tiny_config, tmp_path):
     "settings",
     [
         # BatchNorm could see only its own device's part of the batch.
-        {"data__train_per_class": 20, "optim__name": "sgd", **RESNET,
-         "model__name": "resnet18"},
+        {"data__train_per_class": 20, "optim__name": "sgd", **RESNET},
         {"model__dropout": 0.2, "model__drop_path": 0.2, "augment__mixup_alpha": 1.0,
          "augment__cutmix_alpha": 1.0, "augment__mix_per": "image",
          "augment__flip": "random", "optim__num_microbatches": 2},
     ],
     ids=["ResNet", "ViT, dropout and mixing"],
 )  # fmt: skip
-def test_eight_devices_train_as_one_does(tiny_config, tmp_path, settings):
+def test_eight_devices_train_as_one_does(tiny_config, resnet10, tmp_path, settings):
     settings = {"num_steps": 3, "log_every": "1 steps", **settings}
     results = [
         train_and_evaluate(tiny_config(num_devices=n, **settings), tmp_path / f"on{n}")

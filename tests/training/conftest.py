@@ -1,10 +1,6 @@
 """An experiment that is planned and not trained, and a ResNet that compiles soon."""
 
-import functools
-
 import pytest
-
-from vit_jax import models
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +21,5 @@ def experiment(tiny_config, splits):
 
 
 @pytest.fixture(autouse=True)
-def resnet10():
-    """The model "resnet10" with a block in each stage: half the time to compile."""
-    with pytest.MonkeyPatch.context() as patch:
-        network = functools.partial(models.ResNet, stage_sizes=(1, 1, 1, 1))
-        patch.setitem(models.MODELS, "resnet10", network)
-        yield
+def settings_of_small_resnets(resnet10):
+    """All tests here may name the model "resnet10", as `made.RESNET` does."""
