@@ -17,6 +17,7 @@ AMD EPYC's core, the ViT of vit_laptop.py on the other:
   variant                    epochs  seed  test    held out  CPU minutes
   :small_quick, 2,900 steps  8.2     0     88.06%  88.44%    35
                                      1     87.98%  88.32%    34
+                                     2     88.12%  88.20%    43
   :small, 8,900 steps        25.3    0     90.33%  90.04%    125
                                      1     90.27%  90.82%    120
                                      2     90.34%  90.22%    132
