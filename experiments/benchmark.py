@@ -26,6 +26,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 # PyTorch shares the GPU in this process, and needs some of it for itself.
@@ -42,10 +43,12 @@ from experiments.benchmarking.jax_step import load_config
 from experiments.launching.options import positive_int
 from vit_jax.errors import UserError
 from vit_jax.files import make_folder, user_path, write_file
-from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser
+from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 
 
-def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
+def parse_arguments(
+    arguments: Sequence[str],
+) -> tuple[argparse.Namespace, list[str]]:
     """(options, overrides of the config)."""
     parser = make_parser("experiments.benchmark", __doc__, SETTINGS_EPILOG)
     parser.add_argument("--models", default="vit_ti,vit_192x9,resnet18")
@@ -69,7 +72,7 @@ def parse_arguments() -> tuple[argparse.Namespace, list[str]]:
         "--soak", action="store_true", help="20,000 steps, and what they hold"
     )
     parser.add_argument("--result_file", help=argparse.SUPPRESS)
-    return parser.parse_known_args()
+    return parser.parse_known_args(arguments)
 
 
 def write_result(out: pathlib.Path | None, name: str, result: dict[str, Any]) -> None:
@@ -81,12 +84,14 @@ def write_result(out: pathlib.Path | None, name: str, result: dict[str, Any]) ->
     write_file(file, json.dumps(result | {"command": command}, indent=1) + "\n")
 
 
-def measure_models(names: list[str], out: pathlib.Path | None) -> int:
+def measure_models(
+    names: list[str], out: pathlib.Path | None, arguments: Sequence[str]
+) -> int:
     """Measures each model's train step, one after the other; 1 if any failed."""
     results = []
     for name in names:
         try:
-            results.append(train_step.measure_apart(name, sys.argv[1:]))
+            results.append(train_step.measure_apart(name, arguments))
         except subprocess.CalledProcessError as error:
             # The process has printed the reason.
             print(f"{name} failed: exit status {error.returncode}", file=sys.stderr)
@@ -108,9 +113,9 @@ def _require_effect(options: argparse.Namespace, asked: list[str]) -> None:
         raise UserError("--torch_mode is of --against=torch; give both or neither.")
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Measures, prints and writes what the options ask for; 1 if a model failed."""
-    options, overrides = parse_arguments()
+    options, overrides = parse_arguments(arguments)
     if options.result_file:
         result = train_step.measure(options, overrides)
         pathlib.Path(options.result_file).write_text(json.dumps(result))
@@ -142,11 +147,9 @@ def main() -> int:
     for name in asked:
         result = parts[name](names, options.batch_size, options.repeats, overrides)
         write_result(options.out, name, result)
-    return 0 if asked else measure_models(names, options.out)
+    return 0 if asked else measure_models(names, options.out, arguments)
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    # What compiles is timed, so it is not looked up among the programs kept on disk.
+    run_command(main, keep_programs=False)

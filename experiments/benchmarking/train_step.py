@@ -12,6 +12,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -185,7 +186,7 @@ def format_table(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def measure_apart(model: str, arguments: list[str]) -> dict[str, Any]:
+def measure_apart(model: str, arguments: Sequence[str]) -> dict[str, Any]:
     """`measure` in a process of its own, which ends when this one does."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "result.json"

@@ -22,6 +22,8 @@ def main(launcher: str, *command: str) -> int:
     """Returns the command's exit status, 128 + signal where a signal ended it."""
     received = []
     signal.signal(signal.SIGTERM, lambda number, _: received.append(number))
+    # Ctrl-C reaches all processes of a terminal, so the command answers for itself.
+    signal.signal(signal.SIGINT, lambda *_: None)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
         # The launcher may have ended before the kernel was asked.

@@ -5,8 +5,10 @@ import importlib.util
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 import jax
 import pytest
@@ -71,10 +73,9 @@ def test_what_pytorch_would_compute_otherwise_is_refused(settings, words):
         (["--out=setup.cfg"], "--out"),
     ],
 )
-def test_what_would_have_no_effect_is_refused(arguments, words, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["benchmark", *arguments])
+def test_what_would_have_no_effect_is_refused(arguments, words):
     with pytest.raises(UserError, match=words):
-        benchmark.main()
+        benchmark.main(arguments)
 
 
 @pytest.mark.slow
@@ -117,17 +118,45 @@ def test_benchmark_writes_numbers_that_agree(tmp_path):
 @pytest.mark.parametrize(
     "mode", ["--batch_size=4", "--attention", "--augmentations", "--startup", "--soak"]
 )
-def test_a_slip_is_refused(mode, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["benchmark", mode, "--confg.model.width=3"])
+def test_a_slip_is_refused(mode):
     with pytest.raises(UserError, match=r"argument --confg\.model\.width=3;"):
-        benchmark.main()
+        benchmark.main([mode, "--confg.model.width=3"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["--batch_size=4", "--soak"])
+def test_ctrl_c_is_one_line_of_each_process(mode):
+    """As from a terminal, which signals all processes of the command."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "experiments.benchmark", mode],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True, process_group=0,
+    )  # fmt: skip
+    limit = time.monotonic() + 60
+    while len(processes := members(process.pid)) < 2:
+        assert process.poll() is None and time.monotonic() < limit
+        time.sleep(0.1)
+    time.sleep(3)  # They have begun.
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    for line in errors.splitlines():
+        assert line == "interrupted (SIGINT); what was saved before is as it was"
+    while members(process.pid):
+        assert time.monotonic() < limit + 60, processes
+        time.sleep(0.1)
+
+
+def members(group):
+    """The processes of a group that have not ended."""
+    listed = subprocess.run(["ps", "-eo", "pgid=,pid=,stat="], stdout=subprocess.PIPE)
+    rows = (line.split() for line in listed.stdout.decode().splitlines())
+    return [pid for g, pid, state in rows if int(g) == group and state[0] != "Z"]
 
 
 def test_a_comparison_without_pytorch_is_refused_before_it_measures(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(sys, "argv", ["benchmark", "--against=torch"])
     with pytest.raises(UserError, match="needs PyTorch"):
-        benchmark.main()
+        benchmark.main(["--against=torch"])
 
 
 @pytest.mark.slow

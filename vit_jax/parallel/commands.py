@@ -82,17 +82,21 @@ def _sentence(error: Exception) -> str | None:
     return None
 
 
-def run_command(main: Callable[[Sequence[str]], int | None]) -> None:
+def run_command(
+    main: Callable[[Sequence[str]], int | None], *, keep_programs: bool = True
+) -> None:
     """Calls `main` with the command line's arguments and exits.
 
     The exit status is 0 or what `main` returns, 1 after an error, or 128 + the signal's
     number after an interruption, as shells have it. What a user can do something about
-    is printed as one sentence, and so are warnings.
+    is printed as one sentence, and so are warnings. `keep_programs` asks for
+    `keep_compiled_programs`.
     """
     prepare_streams()
     answer_signals()
     warnings.showwarning = lambda text, *_: _report(f"warning: {text}")
-    keep_compiled_programs()
+    if keep_programs:
+        keep_compiled_programs()
     try:
         status = main(sys.argv[1:]) or 0
         sys.stdout.flush()
