@@ -33,7 +33,7 @@ hold-out.
 SGD is --config.optim.name=sgd --config.optim.momentum=0.9
 --config.optim.learning_rate=0.1 --config.optim.weight_decay=5e-4
 --config.schedule.warmup=20%. With it :small_quick has 84.63 ± 0.28% after 2,740 steps,
-:small with TrivialAugment 89.90 ± 0.26% after 13,500 (three seeds each), and :quick,
+:small with TrivialAugment 89.90 ± 0.27% after 13,500 (three seeds each), and :quick,
 the ResNet-18, 63.77% after 25 CPU minutes, in 1.1 epochs: a step of 128 images takes it
 3.4 CPU seconds on an AMD EPYC's core, some eight times as long as the small one's.
 experiments/results/README.md has all of these.

@@ -46,6 +46,7 @@ from experiments.searching.record import (
     require_same_base,
     write_record,
 )
+from vit_jax.config import load_config_file
 from vit_jax.errors import UserError, require_known
 from vit_jax.files import user_path
 from vit_jax.parallel.commands import make_parser, run_command
@@ -94,6 +95,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = parse(parser, arguments)
     if not options.study:
         raise UserError(f"--study is missing; give one of {', '.join(STUDIES)}.")
+    source = load_config_file(STUDIES[options.study].config).data.source
+    if options.data and source == "digits":
+        raise UserError(
+            f"--data is the folder of CIFAR-10, but --study={options.study} trains on "
+            "scikit-learn's digits; leave it out."
+        )
     if options.record and options.record.suffix != ".json":
         raise UserError(
             f"--record is {options.record}, but the record is a JSON file, beside "

@@ -131,3 +131,10 @@ def test_the_largest_image_takes_less_than_a_gigabyte(tmp_path):
         command = [sys.executable, "-c", program, str(num_threads)]
         shown = subprocess.run(command, capture_output=True, text=True)
         assert int(shown.stdout) < limit, shown
+
+
+def test_a_file_that_is_no_image_says_what_can_be_read(tmp_path):
+    file = tmp_path / "notes.png"
+    file.write_text("no image")
+    with pytest.raises(UnreadableImageError, match=r"no image of a kind .*PNG, JPEG"):
+        read_image(file)

@@ -198,6 +198,7 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--epochs=3", "--arms=base,epochs_144"], r"but epochs_144 is about"),
         (["--epochs=3", "--final"], r"--epochs changes what .* --final trains"),
         (["--all_images"], r"give it only with --final"),
+        (["--study=digits", "--data=files"], r"scikit-learn's digits; leave it out"),
         (["--config.seed=3"], r"--seeds=N says how many"),
         (["--arms=base", "--final"], r"--arms changes what .* --final trains"),
         (["--config.num_steps=9", "--arms=epochs_144"], r"but epochs_144 is about"),

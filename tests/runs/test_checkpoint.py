@@ -165,7 +165,7 @@ def test_arrays_and_metadata_may_change_right_after_save(tmp_path):
 def test_nothing_saved_yet(tmp_path):
     with Checkpoints(tmp_path / "new") as checkpoints:
         assert checkpoints.latest_step is None and checkpoints.best_step is None
-        with pytest.raises(UserError, match="no checkpoint 'latest'"):
+        with pytest.raises(UserError, match="has no checkpoint yet; train"):
             checkpoints.restore("latest", make_state(0))
     with Checkpoints(tmp_path / "absent", read_only=True) as checkpoints:
         assert checkpoints.steps() == []

@@ -51,7 +51,7 @@ def test_a_run_becomes_the_teacher_that_the_config_names(tiny_config, tiny_run, 
     [
         (lambda run: shutil.rmtree(run), "is no run folder"),
         (lambda run: (run / "dataset.json").unlink(), "it has no dataset.json"),
-        (lambda run: shutil.rmtree(run / "checkpoints"), "no checkpoint 'best'"),
+        (lambda run: shutil.rmtree(run / "checkpoints"), "has no checkpoint yet"),
         (
             lambda run: change_json(
                 run / "dataset.json", class_names=list("abcdefghij")

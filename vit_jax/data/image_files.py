@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from vit_jax.errors import UserError
 
@@ -84,6 +84,10 @@ def read_image(
                     rgb = fit(rgb, image_size, image_size)
     except Image.DecompressionBombError as error:
         raise _too_large(path, "far too many") from error
+    except UnidentifiedImageError as error:
+        raise UnreadableImageError(
+            f"{path}: it is no image of a kind that can be read ({', '.join(_FORMATS)})"
+        ) from error
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         # The text of an OSError may repeat the path.
         what = getattr(error, "strerror", None) or error

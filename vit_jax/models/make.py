@@ -230,8 +230,9 @@ def _check_patches(
         reason += ", and be even for the shift by half a patch"
     elif settings["stem"] == "conv":
         num_layers = len(settings["stem_channels"]) + (settings["stem_norm"] == "none")
-        sizes = [n for n in sizes if n in [2**i for i in range(num_layers + 1)]]
-        reason += f", and be a power of two that {num_layers} halving layers can reach"
+        powers = [2**i for i in range(num_layers + 1)]
+        sizes = [n for n in sizes if n in powers]
+        reason += f", and be a power of two up to {powers[-1]}: the stem halves no more"
     if settings["patch_size"] not in sizes:
         works = ", ".join(map(str, sizes)) or "none"
         raise UserError(

@@ -240,10 +240,12 @@ class Checkpoints(contextlib.AbstractContextManager):
                 f"intact ones by number: {self.steps()}."
             )
         step = {"latest": self.latest_step, "best": self.best_step}.get(which, which)
+        if not self.steps():
+            raise UserError(f"{self._directory} has no checkpoint yet; train first.")
         if step not in self.steps():
             raise UserError(
                 f"{self._directory} has no checkpoint {show(which)}; choose from "
-                f"{self.steps()} by number, or train first."
+                f"{self.steps()} by number."
             )
         return step
 

@@ -53,8 +53,9 @@ def add_code_of_run(path: str) -> None:
     file = _find(path) if path else None
     if file is not None and _sha256(file) not in _named():
         raise UserError(
-            f"The run needs the code of {path}, which no command on this machine has "
-            "been given, so it is not run; read it, and if you trust it, name it once: "
+            f"The run needs the code of {path}, which is new to this machine or has "
+            "changed since a command named it, so it is not run; read it, and if you "
+            "trust it, name it once: "
             "python -m vit_jax.main --list_keys --config=vit_digits "
             f"--config.code={path}"
         )
