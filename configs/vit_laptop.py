@@ -21,7 +21,7 @@ AMD EPYC's core:
   variant               epochs  seed  test    held out  CPU minutes
   :quick, 2,500 steps   7.1     0     88.69%  88.74%    37
                                 1     88.66%  88.94%    36
-                        2     88.61%  89.44%    45
+                                2     88.61%  89.44%    45
   default, 7,700 steps  21.9    0     91.12%  91.24%    125
                                 1     91.13%  91.62%    124
                                 2     90.74%  91.08%    139

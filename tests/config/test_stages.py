@@ -77,6 +77,14 @@ def test_every_stage_needs_a_length_and_is_checked():
     both = {"num_epochs": 1, "num_steps": 100}
     with pytest.raises(UserError, match=r"stages\.0 has both num_epochs and num_steps"):
         check_config(make_config({"stages": [both]}))
+    # On the command line one length takes the place of the other.
+    config = make_config({"stages": [{"num_epochs": 1}]})
+    config = apply_overrides(config, ["--config.stages.0.num_steps=100"])
+    (stage,) = stage_configs(config)
+    assert stage.num_steps == 100 and dict(config.stages[0]) == {"num_steps": 100}
+    config = apply_overrides(config, ["--config.stages.0.num_epochs=2"])
+    (stage,) = stage_configs(config)
+    assert stage.num_steps is None and stage.num_epochs == 2
     adam = {"num_epochs": 1, "optim.name": "adam"}
     with pytest.raises(UserError, match="adam has none"):
         check_config(make_config({"stages": [{"num_epochs": 1}, adam]}))

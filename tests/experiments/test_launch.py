@@ -136,6 +136,15 @@ def test_time_is_up(tmp_path, capfd):
     assert not (jobs.folder(job).path / "log.txt").exists()
 
 
+def test_a_job_of_a_model_of_ones_own_is_another_job(tmp_path):
+    jobs, job = Jobs(tmp_path), Job("fine", DIGITS, SETTINGS)
+    requested = job.requested() | {"model.name": "small_net", "code": "my_code.py"}
+    jobs.folder(job).create()
+    jobs.folder(job).write("job", {"requested": requested})
+    with pytest.raises(UserError, match=r"other settings \(code, .*model\.name"):
+        jobs.launch([job])
+
+
 @pytest.mark.slow
 def test_a_folder_of_other_settings_is_refused(finished):
     jobs, _, _ = finished

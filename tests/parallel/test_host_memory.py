@@ -116,7 +116,8 @@ def test_experiments_are_commands_as_well():
 
 def write_group(folder, names, limit, used, cached):
     folder.mkdir(parents=True, exist_ok=True)
-    stat = f"cache 5\n{'total_' if len(names[0]) > 12 else ''}inactive_file {cached}\n"
+    prefix = "total_" if len(names[0]) > 12 else ""
+    stat = f"cache 5\n{prefix}inactive_file {cached - 20}\n{prefix}active_file 20\n"
     for name, text in zip((*names, "memory.stat"), (limit, used, stat), strict=True):
         (folder / name).write_text(f"{text}\n")
 
@@ -125,7 +126,7 @@ def test_a_limit_of_a_container_or_of_a_group_around_it_counts(tmp_path):
     """The files have the form that Linux gives them in both versions."""
     groups, root = tmp_path / "cgroup", tmp_path / "fs"
     second = ("memory.max", "memory.current")
-    write_group(root / "job" / "step", second, "max", 7, 1)
+    write_group(root / "job" / "step", second, "max", 7, 21)
     write_group(root / "job", second, 1000, 700, 100)
     groups.write_text("0::/job/step\n")
     assert host_memory.free_by_limits(groups, root) == [400]

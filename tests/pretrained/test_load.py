@@ -72,6 +72,10 @@ def test_a_run_of_another_stem_or_fixed_positions_is_refused(changes):
     ((name, theirs),) = ((key, settings[key]) for key in changes)
     message = refusal(own, model=ViT(5, **settings | changes))
     assert f"set config.model.{name}={theirs}" in message
+    # What halves the image in one stem is no matter of a stem of another kind.
+    patches = ViT(5, **SIZES, position_embedding="sinusoidal_2d")
+    report = load(own, model=patches, allow=("stem/.*",))[1]
+    assert "stem/projection/kernel" in report.new
 
 
 def test_the_stem_of_another_kind_is_no_matter_of_channels():

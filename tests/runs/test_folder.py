@@ -32,8 +32,8 @@ def test_settings_that_only_change_the_display_may_change(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create()
     assert not folder.changes(make_config({"seed": 1}), {})  # The folder is empty.
-    folder.start(make_config({}), {"num_examples": 5})
-    five = {"num_examples": 5}
+    folder.start(make_config({}), {"num_examples": {"train": 5}})
+    five = {"num_examples": {"train": 5}}
     assert not folder.changes(make_config({"seed": 1}), five)  # No state is saved.
     (folder.checkpoints / "3").mkdir(parents=True)
     assert not folder.changes(make_config({"log_every": "1 epoch"}), five)
@@ -43,10 +43,23 @@ def test_settings_that_only_change_the_display_may_change(tmp_path):
 def test_other_numbers_of_images_are_refused(tmp_path):
     """Among other images others are held out."""
     folder = RunFolder(tmp_path)
-    folder.start(make_config({}), {"num_examples": 5})
+    folder.start(make_config({}), {"num_examples": {"train": 5}})
     (folder.checkpoints / "3").mkdir(parents=True)
-    with pytest.raises(UserError, match="a run on 5 images, but now there are 6"):
-        folder.changes(make_config({}), {"num_examples": 6})
+    with pytest.raises(UserError, match="images, but now there are"):
+        folder.changes(make_config({}), {"num_examples": {"train": 6}})
+
+
+def test_fewer_images_of_each_class_hold_the_same_images_out(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.start(make_config({}), {"num_examples": {"train": 50, "val": 5}})
+    (folder.checkpoints / "3").mkdir(parents=True)
+    fewer = make_config({"data.train_per_class": 2})
+    now = {"num_examples": {"train": 20, "val": 5}}
+    assert folder.changes(fewer, now) == [
+        "data.train_per_class: None -> 2", "dataset.num_examples.train: 50 -> 20"
+    ]  # fmt: skip
+    with pytest.raises(UserError, match=r"but now there are \{'val': 4\}"):
+        folder.changes(fewer, {"num_examples": {"train": 20, "val": 4}})
 
 
 def test_a_run_of_ones_own_model_says_so_to_another_start(tmp_path):

@@ -101,6 +101,7 @@ def test_a_finished_run_is_not_trained_again(tiny_run, copied_run, tiny_config):
     before = newest(copied_run)
     curves = copied_run / "figures" / "training_curves.png"
     curves.unlink()  # as if the process had ended before it was drawn
+    (curves.parent / "reconstructions.png").touch()
     config = tiny_config(data__subset_test_per_class=5)
     assert train_and_evaluate(config, copied_run) == tiny_run[1]
     assert not differing(before, newest(copied_run)) and curves.exists()

@@ -11,7 +11,7 @@ from jaxtyping import UInt8
 from matplotlib.figure import Figure
 from ml_collections import ConfigDict
 
-from vit_jax import augment, data, models
+from vit_jax import augment, data
 from vit_jax.analysis.augmented import augmented_views, describe_augmentation
 from vit_jax.analysis.run_data import load_splits, named_splits
 from vit_jax.config import apply_overrides, check_config, load_config_file
@@ -21,7 +21,7 @@ from vit_jax.figures import embedding, images, per_class, style
 from vit_jax.files import as_json, make_folder, user_path, write_file
 from vit_jax.metrics import distances, duplicates
 from vit_jax.runs.load import load_selected
-from vit_jax.runs.run import Run
+from vit_jax.runs.run import Run, fill_model_settings
 from vit_jax.runs.user_code import add_user_code
 
 Splits = Mapping[str, data.Dataset]
@@ -110,7 +110,9 @@ def draw_data(
             found.counts, found.mean, found.std, title=f"Pixel values\nconfig: {used}"
         ),
     }
-    patch_size = models.model_settings(config.model)["patch_size"]
+    complete = config.copy_and_resolve_references()
+    fill_model_settings(complete)
+    patch_size = complete.model.patch_size
     # The first image of all, and one of each class, in the size that a model sees.
     shown = np.concatenate([first[None], samples[:, 0]])
     shown = augment.resize(jnp.asarray(shown, jnp.float32), config.data.resize)

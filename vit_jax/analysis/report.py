@@ -51,7 +51,7 @@ def write_report(
     if counts is not None:
         people = report_figures.draw_people(scored[split], counts)
         figures["disagreements_with_people"] = people
-    for true, predicted in confusions:
+    for true, predicted in dict.fromkeys(confusions):
         gallery = report_figures.draw_confusion(scored[split], true, predicted)
         if not gallery:
             names = run.class_names

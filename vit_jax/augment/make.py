@@ -91,8 +91,9 @@ def _followed_by(policy: Callable, name: str) -> Callable:
         except _NOT_TRACED as error:
             raise UserError(
                 f'The augmentation "{name}" hands a value that is known only when the '
-                "compiled program runs to NumPy or to a list; use jax.numpy in place "
-                f"of numpy, and jnp.array(...)[i] ({_user_line(error)})."
+                "compiled program runs to NumPy, a list or range; use jax.numpy, "
+                "jnp.array(...)[i] and jax.lax.fori_loop in their place "
+                f"({_user_line(error)})."
             ) from error
         found = getattr(result, "shape", None), getattr(result, "dtype", None)
         if found != (image.shape, image.dtype):

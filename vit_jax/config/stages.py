@@ -71,6 +71,8 @@ def set_in_stage(
 ) -> list[dict[str, Any]]:
     """The stages with one setting of one of them changed.
 
+    A length replaces the stage's other one.
+
     Args:
       key: "N.SETTING", with N from 0.
 
@@ -85,7 +87,11 @@ def set_in_stage(
             f"{known or 'no stages'}, and a setting's name follows the number."
         )
     changed = [dict(stage) for stage in stages]
-    changed[int(index)][name] = value
+    stage = changed[int(index)]
+    if name in _LENGTHS and value not in (None, 0):
+        for length in _LENGTHS:
+            stage.pop(length, None)
+    stage[name] = value
     return changed
 
 
@@ -93,7 +99,7 @@ def stage_configs(config: ConfigDict) -> list[ConfigDict]:
     """The complete settings of each stage, at least one; none of them has `stages`.
 
     Raises:
-      UserError: a stage does not say how long it is.
+      UserError: a stage has no length, or two.
     """
     configs = []
     for index, stage in enumerate(config.stages or ({},)):
@@ -105,8 +111,7 @@ def stage_configs(config: ConfigDict) -> list[ConfigDict]:
                 both = "both" if given else "no"
                 raise UserError(
                     f"config.stages.{index} has {both} num_epochs and num_steps above "
-                    "0, but every stage needs one length; give it one of them, and for "
-                    "the other num_epochs=0 or num_steps=None."
+                    "0, but every stage needs one length; give it one of them."
                 )
             own.num_steps = None
         for key, value in stage.items():

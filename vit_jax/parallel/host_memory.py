@@ -74,7 +74,7 @@ def free_by_limits(
     """What each memory limit on this process leaves, in bytes.
 
     The limits are those of its control group and of the groups around it. Cached files
-    that were not used lately do not count, since the kernel drops them first.
+    do not count, since the kernel drops them before it ends a process.
 
     Args:
       groups: the file in which Linux names the process's groups.
@@ -91,10 +91,10 @@ def free_by_limits(
         if "memory" in controllers.split(","):
             top = pathlib.Path(root, "memory")
             names = "memory.limit_in_bytes", "memory.usage_in_bytes"
-            cached = r"total_inactive_file (\d+)"
+            cached = r"^total_(?:in)?active_file (\d+)$"
         elif not controllers:
             top, names = pathlib.Path(root), ("memory.max", "memory.current")
-            cached = r"inactive_file (\d+)"
+            cached = r"^(?:in)?active_file (\d+)$"
         else:
             continue
         group = top / path.strip("/")
@@ -103,8 +103,8 @@ def free_by_limits(
             with contextlib.suppress(OSError, ValueError):  # no limit: "max"
                 limit, used = (int((folder / name).read_text()) for name in names)
                 stat = (folder / "memory.stat").read_text()
-                found = re.search(rf"^{cached}$", stat, re.MULTILINE)
-                left.append(limit - used + (int(found[1]) if found else 0))
+                dropped = sum(map(int, re.findall(cached, stat, re.MULTILINE)))
+                left.append(limit - used + dropped)
             if folder == top:
                 break
     return left

@@ -16,7 +16,7 @@ from vit_jax.models import ViT, init_variables, variable_shapes
 from vit_jax.pretrained.fit import RULES, fit_tokens, resize_kernel
 from vit_jax.pretrained.match import Report, match_parameters
 from vit_jax.pretrained.read import Weights, read_weights
-from vit_jax.pretrained.rename import Renamed, rename, settings_of
+from vit_jax.pretrained.rename import OF_A_CONV_STEM, Renamed, rename, settings_of
 
 HEADS = ("fresh", "zero", "keep")
 
@@ -148,17 +148,15 @@ def _start_report(weights: Weights, renamed: Renamed, model: nn.Module) -> Repor
 
 def _check_meaning(report: Report, model: nn.Module) -> None:
     """Refuses settings with which the same tensors would compute something else."""
-    for name in (
-        "num_heads", "norm_position", "position_embedding", "stem_downsampling",
-        "patch_size",
-    ):  # fmt: skip
+    names = ("num_heads", "norm_position", "position_embedding")
+    # The tensors of a stem of another kind do not fit, or are not wanted.
+    if getattr(model, "stem", "") == "conv":
+        names += OF_A_CONV_STEM
+    for name in names:
         if name in report.differences and hasattr(model, name):
             theirs, ours = report.differences[name]
-            # Positions that are parameters are there or not, and a patch stem's kernel
-            # is refused or resized.
+            # Positions that are parameters are there or not.
             if "learned" in (theirs, ours):
-                continue
-            if name == "patch_size" and model.stem != "conv":
                 continue
             raise UserError(
                 f"The weights {report.path} are of a model with {name}={theirs}, but "

@@ -16,12 +16,13 @@ from vit_jax.errors import UserError
 from vit_jax.pretrained.layouts import DINO_PREFIXES, DROPPED, LAYOUTS, Layout
 from vit_jax.pretrained.read import Weights
 
-# The settings of a model that the shapes of its parameters do not show; the last two
-# are stated by our own runs alone.
+# The settings of a model that the shapes of its parameters do not show. The last one
+# and those of a convolutional stem are stated by our own runs alone.
 _METADATA_SETTINGS = (
-    "num_heads", "norm_eps", "activation", "norm_position", "position_embedding",
-    "stem_downsampling",
+    "num_heads", "norm_eps", "activation", "norm_position", "position_embedding"
 )  # fmt: skip
+# How often, and how, a convolutional stem halves the image.
+OF_A_CONV_STEM = ("patch_size", "stem_downsampling")
 
 
 @dataclasses.dataclass
@@ -55,12 +56,11 @@ def rename(weights: Weights) -> Renamed:
     """
     name, prefix = _find_layout(weights)
     layout = LAYOUTS.get(name)
-    stated = {key: weights.metadata.get(key) for key in _METADATA_SETTINGS}
+    is_conv = weights.metadata.get("stem") == "conv"
+    names = _METADATA_SETTINGS + (OF_A_CONV_STEM if is_conv else ())
+    stated = {key: weights.metadata.get(key) for key in names}
     ours = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
     stated["activation"] = ours.get(stated["activation"], stated["activation"])
-    if weights.metadata.get("stem") == "conv":
-        # Its kernels do not show how often they halve the image.
-        stated["patch_size"] = weights.metadata.get("patch_size")
     stated = {key: value for key, value in stated.items() if value is not None}
     settings = dict(layout.settings) if layout else {}
     resize = layout.resize if layout else "cubic_antialias"

@@ -149,7 +149,7 @@ class RunFolder:
                 )
         if self.has("dataset"):
             before, now = self.read("dataset"), as_json(dataset)
-            counts = [x.get("num_examples") for x in (before, now)]
+            counts = [_counts(x, new, old) for x in (before, now)]
             # Of other images others would be held out: perhaps those trained on.
             if counts[0] != counts[1]:
                 raise UserError(
@@ -264,10 +264,28 @@ class RunFolder:
             write_records(self._metrics, kept)
 
 
+def _counts(
+    dataset: dict[str, Any], new: dict[str, Any], old: dict[str, Any]
+) -> dict[str, int]:
+    """The numbers of images by split, without those that a setting changes.
+
+    data.train_per_class takes fewer of the images that are left for training.
+    """
+    counts = dict(dataset.get("num_examples", {}))
+    if new["data.train_per_class"] != old["data.train_per_class"]:
+        counts.pop("train", None)
+    return counts
+
+
 def settings_to_compare(config: ConfigDict) -> dict[str, Any]:
-    """Settings by key, as JSON, alike wherever files lie and whoever reads them."""
+    """Settings by key, as JSON, alike wherever files lie and whoever reads them.
+
+    Settings that a model of the user's own leaves to itself stay None where this
+    process does not know that model.
+    """
     config = config.copy_and_resolve_references()
-    fill_model_settings(config)
+    if config.model.name in models.MODELS:
+        fill_model_settings(config)
     # The files may lie in another folder, on another machine for example.
     config.code = pathlib.Path(config.code).name
     config.pretrained.path = pathlib.Path(config.pretrained.path).name

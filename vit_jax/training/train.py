@@ -123,8 +123,9 @@ def _train_and_evaluate(
                 )
             results = processes.broadcast_from_primary(folder.read_results)
             if results.get("num_steps") == int(state.step):
-                # A start that ended before its figure was drawn left none.
-                if processes.is_primary() and not any(folder.figures.glob("*.png")):
+                # A start may have ended before its figure was drawn.
+                curves = folder.figures / "training_curves.png"
+                if processes.is_primary() and not curves.exists():
                     _draw_curves(folder)
                 return results
         # Restoring has checked that the state fits the settings.
