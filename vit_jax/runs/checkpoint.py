@@ -240,7 +240,7 @@ class Checkpoints(contextlib.AbstractContextManager):
                 f"intact ones by number: {self.steps()}."
             )
         step = {"latest": self.latest_step, "best": self.best_step}.get(which, which)
-        if not self.steps():
+        if not self._manager.all_steps():
             raise UserError(f"{self._directory} has no checkpoint yet; train first.")
         if step not in self.steps():
             raise UserError(
