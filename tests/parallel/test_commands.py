@@ -116,11 +116,7 @@ shift 2; exec "$@"
     [
         "vit_jax.evaluate --workdir={disk}/run --report",
         "vit_jax.predict --workdir={run} --figures={disk}/out {image}",
-        "vit_jax.explain --workdir={disk}/run --indices=0",
         "vit_jax.main --config=vit_digits --workdir={disk}/out",
-        "experiments.sweep --config=vit_digits --learning_rates=1e-3 "
-        "--num_epochs=6 --config.model.depth=1 --config.model.width=8 "
-        "--config.model.num_heads=1 --config.batch_size=256 --out={disk}/out/s.json",
     ],
 )
 def test_a_full_disk_is_one_sentence(command, tiny_run, tmp_path):

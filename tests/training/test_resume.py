@@ -28,10 +28,14 @@ VIT = {
     "augment__flip": "alternating", "optim__num_microbatches": 2,
     "optim__clip_norm": 1.0, "eval_every": "2 steps", "num_steps": 3,
 }  # fmt: skip
-VIT_NOISE = {key: VIT[key] for key in VIT if key not in ("eval_every", "num_steps")}
+NOISE = {
+    key: VIT[key]
+    for key in VIT
+    if key not in ("eval_every", "num_steps", "optim__num_microbatches")
+}
 PLATEAU = RESNET | {
     "optim__name": "sgd", "schedule__name": "plateau", "schedule__plateau_patience": 1,
-    "schedule__plateau_min_delta": 0.5, "eval_every": "1 steps", "num_steps": 4,
+    "schedule__plateau_min_delta": 0.5, "eval_every": "1 steps", "num_steps": 3,
 }  # fmt: skip
 MASKED = {
     "objective": "masked_autoencoding", "data__select_on": "nothing",
@@ -290,7 +294,7 @@ def test_where_batches_wait_and_how_many_go_at_once_changes_no_bits(
     XLA fuses the operations as it does for users. By the older way of the other tests,
     two programs of one step that get their batch in different ways round differently.
     """
-    config = tiny_config(num_steps=6, eval_every="3 steps", **VIT_NOISE)
+    config = tiny_config(num_steps=6, eval_every="3 steps", **NOISE)
     configs, states = {}, {}
     for name, size, placement in (
         ("single", 1, "device"),
