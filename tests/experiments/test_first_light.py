@@ -200,5 +200,5 @@ def test_the_race_trains_and_is_packed(cifar10_dir, tmp_path):
     runs = json.loads((tmp_path / "race.json").read_text())["runs"]
     assert len(runs) == 2 and all("test_accuracy" in run for run in runs.values())
     with tarfile.open(tmp_path / "first_light.tar.gz") as tar:
-        assert {"race.json", "race/table.md"} <= set(tar.getnames())
+        assert {"race.json", "race/record.md"} <= set(tar.getnames())
     assert (tmp_path / "first_light.tar.gz").stat().st_size < 1_000_000
