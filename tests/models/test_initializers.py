@@ -3,8 +3,10 @@
 import jax
 import numpy as np
 import pytest
+from sklearn.datasets import load_sample_image
 
 from vit_jax import models
+from vit_jax.models.initializers import UNIFORM_KERNEL, cosine_filters_init
 
 WIDTH, HEADS = 128, 8
 
@@ -91,3 +93,37 @@ def test_tokens_and_positions(params_of, token_init, std):
     for name in ("class_token", "registers", "positions"):
         tolerance = 5 / np.sqrt(params[name].size)
         assert params[name].std() == pytest.approx(std, rel=tolerance), name
+
+
+def cosine_filters(shape):
+    made = cosine_filters_init(UNIFORM_KERNEL)(jax.random.key(0), shape)
+    return np.asarray(made).reshape(-1, shape[3])
+
+
+def test_cosine_filters_come_with_their_negatives_and_then_random_ones():
+    flat = cosine_filters((3, 3, 3, 32))
+    np.testing.assert_allclose(flat[:, :16].T @ flat[:, :16], np.eye(16), atol=1e-6)
+    np.testing.assert_array_equal(flat[:, 16:], -flat[:, :16])
+    np.testing.assert_allclose(flat[:, 0], 27**-0.5, rtol=1e-6)
+    # Grey images have nine filters, and an odd number of channels leaves one over.
+    flat = cosine_filters((3, 3, 1, 21))
+    np.testing.assert_allclose(flat[:, :9].T @ flat[:, :9], np.eye(9), atol=1e-6)
+    np.testing.assert_array_equal(flat[:, 9:18], -flat[:, :9])
+    drawn = np.asarray(UNIFORM_KERNEL(jax.random.key(0), (3, 3, 1, 21))).reshape(9, 21)
+    np.testing.assert_array_equal(flat[:, 18:], drawn[:, 18:])
+    assert cosine_filters((3, 3, 3, 1)).std() > 0
+
+
+def test_cosine_filters_of_photographs_hardly_correlate():
+    """As whitening would have it; pixels and colours by themselves are all alike."""
+    image = load_sample_image("china.jpg") / 255
+    windows = np.lib.stride_tricks.sliding_window_view(image, (3, 3), (0, 1))
+    patches = windows.transpose(0, 1, 3, 4, 2).reshape(-1, 27)
+
+    def correlation(outputs):
+        matrix = np.corrcoef(outputs, rowvar=False)
+        return np.abs(matrix[~np.eye(len(matrix), dtype=bool)]).mean()
+
+    filters = cosine_filters((3, 3, 3, 32))[:, :16]
+    assert correlation(patches) > 0.8
+    assert correlation(patches @ filters) < 0.1

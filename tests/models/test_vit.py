@@ -270,6 +270,10 @@ CHANGES = {
     "stem_channels": ((4,), {"stem": "conv"}),
     "stem_downsampling": ("stride", {"stem": "conv", "patch_size": 2}),
     "stem_norm": ("batch", {"stem": "conv", "stem_channels": (4, 4)}),
+    "stem_init": (
+        "cosine",
+        {"stem": "conv", "stem_channels": (4, 4), "stem_norm": "batch"},
+    ),
     "local_attention": (True, {}),
     "mimetic_init": (True, {}),
     "activation": ("relu", {}),

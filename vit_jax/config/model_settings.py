@@ -106,6 +106,11 @@ _VARIANT = {
         "Normalisation after each of the convolutional stem's layers; with batch "
         "(BatchNorm), a linear projection to model.width follows the last.",
     ),
+    "stem_init": _choice(
+        ("random", "cosine"),
+        "Filters that the convolutional stem's first layer starts with; cosine: cosine "
+        "transforms of the pixels and colours, and their negatives.",
+    ),
     "local_attention": _switch(
         "Attention has a learned temperature and a masked diagonal (LSA)."
     ),

@@ -9,7 +9,11 @@ from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from vit_jax.models import backend
-from vit_jax.models.initializers import UNIFORM_KERNEL, projection_inits
+from vit_jax.models.initializers import (
+    UNIFORM_KERNEL,
+    cosine_filters_init,
+    projection_inits,
+)
 from vit_jax.models.norms import LayerNorm, batch_norm
 
 
@@ -64,6 +68,8 @@ class ConvStem(nn.Module):
         "max_pool" of stride 2 after it, or 2x2 "avg_pool" after it.
       norm: "batch" or "none".
       layer_init: of the kernels: "pytorch", or anything else for He et al. (2015).
+      first_init: of the first layer's kernel: "random", as of the others, or "cosine",
+        see `cosine_filters_init`, which needs the norm.
     """
 
     width: int
@@ -72,6 +78,7 @@ class ConvStem(nn.Module):
     downsampling: str = "max_pool"
     norm: str = "none"
     layer_init: str = "normal"
+    first_init: str = "random"
     dtype: DTypeLike = jnp.float32
 
     @nn.compact
@@ -81,6 +88,9 @@ class ConvStem(nn.Module):
         kernel_init = nn.initializers.he_normal()
         if self.layer_init == "pytorch":
             kernel_init = UNIFORM_KERNEL
+        first_init = kernel_init
+        if self.first_init == "cosine":
+            first_init = cosine_filters_init(kernel_init)
         has_norm = self.norm == "batch"
         channels = self.channels if has_norm else (*self.channels, self.width)
         halving = halving_layers(len(channels), self.patch_size)
@@ -92,7 +102,7 @@ class ConvStem(nn.Module):
                 strides=2 if i in halving and self.downsampling == "stride" else 1,
                 padding=1,
                 use_bias=False,
-                kernel_init=kernel_init,
+                kernel_init=first_init if i == 0 else kernel_init,
                 dtype=self.dtype,
                 conv_general_dilated=backend.conv_general_dilated(),
                 name=f"conv{i}",

@@ -14,6 +14,7 @@ Xavier-uniform and starts its biases at zero, that of the output included.
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from jax.nn.initializers import Initializer
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -63,3 +64,47 @@ def attention_kernel_inits(init: str) -> tuple[Initializer, Initializer]:
     if init == "pytorch":
         return nn.initializers.xavier_uniform(), UNIFORM_KERNEL
     return _NORMAL, _NORMAL
+
+
+def cosine_filters_init(others: Initializer) -> Initializer:
+    """The initializer of a first convolution that takes images nearly uncorrelated.
+
+    The filters are cosine transforms (Ahmed et al., 1974) of a patch along its rows,
+    its columns and its colours, the smoothest first, each with a norm of 1; its
+    negative follows as another filter, since ReLU keeps only what is positive. `others`
+    draws the filters for which there is no pair left.
+
+    Neighbouring pixels and colours are alike, so that the patches of photographs vary
+    along few directions; their cosine transforms hardly correlate. A whitening of the
+    patches, with which a network learns in fewer epochs (Jordan, 2024, "94% on CIFAR-10
+    in 3.29 Seconds on a Single GPU"), has no correlations at all, but depends on the
+    images. BatchNorm has to follow, which gives all filters the same variance.
+    """
+
+    def init(
+        key: PRNGKeyArray, shape: tuple[int, int, int, int], dtype: Any = jnp.float32
+    ) -> Float[Array, "rows columns channels_in channels_out"]:
+        filters = _cosine_filters(shape[:3])[..., : shape[3] // 2]
+        rest = others(key, shape, dtype)[..., 2 * filters.shape[3] :]
+        return jnp.concatenate([filters, -filters, rest], -1).astype(dtype)
+
+    return init
+
+
+def _cosine_filters(
+    sizes: tuple[int, int, int],
+) -> Float[np.ndarray, "rows columns channels filters"]:
+    """All cosine transforms of a patch of these sizes, the smoothest first."""
+    rows, columns, colours = np.indices(sizes)
+    # Photographs vary less along the colours than along the lowest waves of brightness.
+    roughness = rows**2 + columns**2 + np.where(colours > 0, 2 + colours / 2, 0)
+    filters = np.einsum("iu,jv,ck->ijcuvk", *map(_cosines, sizes))
+    order = np.argsort(roughness, axis=None, kind="stable")
+    return filters.reshape(*sizes, -1)[..., order].astype(np.float32)
+
+
+def _cosines(length: int) -> Float[np.ndarray, "length waves"]:
+    """Orthonormal cosines of 0, 1/2, 1, ... periods: the discrete cosine transform."""
+    positions = np.arange(length) + 0.5
+    waves = np.cos(np.pi / length * np.outer(positions, np.arange(length)))
+    return waves / np.linalg.norm(waves, axis=0)

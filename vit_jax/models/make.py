@@ -67,6 +67,8 @@ _NEEDS = {
     "stem_channels": ("stem", "conv"),
     "stem_downsampling": ("stem", "conv"),
     "stem_norm": ("stem", "conv"),
+    # Without the norm, the smoothest filters would have a hundred times the variance.
+    "stem_init": ("stem_norm", "batch"),
 }
 
 

@@ -45,7 +45,7 @@ class ViT(BlockSettings, nn.Module):
       drop_path: see `encoder.BranchScale`.
       num_registers: extra tokens without position whose output is not used (Darcet et
         al., 2024, "Vision Transformers Need Registers").
-      stem, stem_channels, stem_downsampling, stem_norm: see `embeddings`.
+      stem, stem_channels, stem_downsampling, stem_norm, stem_init: see `embeddings`.
       Others: see `BlockSettings`. Features and logits are float32 whatever the dtype.
     """
 
@@ -66,6 +66,7 @@ class ViT(BlockSettings, nn.Module):
     stem_channels: tuple[int, ...] = ()
     stem_downsampling: str = "max_pool"
     stem_norm: str = "none"
+    stem_init: str = "random"
 
     @property
     def num_prefix_tokens(self) -> int:
@@ -151,6 +152,7 @@ class ViT(BlockSettings, nn.Module):
                 downsampling=self.stem_downsampling,
                 norm=self.stem_norm,
                 layer_init=self.layer_init,
+                first_init=self.stem_init,
                 **shared,
             )
             return stem(images, train=train)
