@@ -304,10 +304,11 @@ def test_every_setting_acts(field):
         all_variables = [random_variables(models[0], IMAGE_SHAPE)] * 2
     outputs = [
         model.apply(
-            variables, random_images(8, IMAGE_SHAPE), train=True, rngs={"dropout": key}
-        )
+            variables, random_images(8, IMAGE_SHAPE), train=True, rngs={"dropout": key},
+            mutable=["batch_stats"],
+        )[0]
         for model, variables in zip(models, all_variables, strict=True)
-    ]
+    ]  # fmt: skip
     assert np.abs(outputs[0] - outputs[1]).max() > 1e-4
 
 
