@@ -146,6 +146,8 @@ LAPTOP = {
     "stem_no_norm": ("Does the stem need BatchNorm?",
                      {"model.stem_norm": "none",
                       "model.stem_channels": (32, 32, 64, 64, 128)}),
+    "stem_cosine": ("Does a stem that starts with cosine filters learn faster?",
+                    {"model.stem_init": "cosine"}),
     "tokens_64": ("Are 64 tokens worth their time?",
                   {"model.patch_size": 4, "model.stem_channels": (32, 32, 64, 64)}),
     "plain": ("How far does a plain ViT get, of patches and no convolutions?",
