@@ -67,18 +67,18 @@ def attention_kernel_inits(init: str) -> tuple[Initializer, Initializer]:
 
 
 def cosine_filters_init(others: Initializer) -> Initializer:
-    """The initializer of a first convolution that takes images nearly uncorrelated.
+    """The initializer of a first convolution whose outputs hardly correlate.
 
-    The filters are cosine transforms (Ahmed et al., 1974) of a patch along its rows,
-    its columns and its colours, the smoothest first, each with a norm of 1; its
-    negative follows as another filter, since ReLU keeps only what is positive. `others`
-    draws the filters for which there is no pair left.
+    Its filters are cosine transforms (Ahmed et al., 1974) of a patch along its rows,
+    its columns and its colours, the smoothest first, each with a norm of 1. Their
+    negatives follow, because a ReLU keeps only what is positive, and then filters that
+    `others` draws, if there are more channels than pairs.
 
-    Neighbouring pixels and colours are alike, so that the patches of photographs vary
-    along few directions; their cosine transforms hardly correlate. A whitening of the
+    Neighbouring pixels and colours of a photograph are alike, so its patches vary along
+    few directions, and their cosine transforms hardly correlate. A whitening of the
     patches, with which a network learns in fewer epochs (Jordan, 2024, "94% on CIFAR-10
-    in 3.29 Seconds on a Single GPU"), has no correlations at all, but depends on the
-    images. BatchNorm has to follow, which gives all filters the same variance.
+    in 3.29 Seconds on a Single GPU"), removes all correlations, but has to be computed
+    from the images. BatchNorm has to follow, which gives all filters one variance.
     """
 
     def init(
