@@ -3,13 +3,14 @@
 import pytest
 
 from tests.interpret.descriptions import describe, flat
+from tests.rows import slow
 from vit_jax.figures import architecture as figures
 from vit_jax.figures import style
 from vit_jax.figures.architecture import Branch
 
 
 @pytest.mark.parametrize(
-    "name, settings", [("vit_192x9", {"depth": 2}), ("resnet50", {})]
+    "name, settings", [("vit_192x9", {"depth": 2}), slow("resnet50", {})]
 )
 def test_the_figure_says_all_of_it(tmp_path, name, settings):
     described, _ = describe(name, **settings)

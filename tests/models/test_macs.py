@@ -61,6 +61,7 @@ def test_a_loop_counts_as_often_as_it_runs():
 
 # XLA also counts element-wise operations and leaves out products with zero padding,
 # which is why the ResNet is asked about larger images.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "image_shape"), [("vit_ti", CIFAR), ("resnet18", (256, 256, 3))]
 )
