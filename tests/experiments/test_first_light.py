@@ -1,8 +1,7 @@
-"""First light at reduced size: stopped, killed, resumed, and what its parts find."""
+"""First light at reduced size: stopped, resumed, and what its parts find."""
 
 import argparse
 import json
-import pathlib
 import shutil
 import signal
 import tarfile
@@ -22,8 +21,6 @@ from vit_jax.errors import UserError
 from vit_jax.parallel.signals import StopSignals
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.lock import lock
-
-ROOT = pathlib.Path(__file__).parents[2]
 
 
 def make_session(seconds, **options):
@@ -193,7 +190,7 @@ def test_two_calls_do_not_share_a_folder(tmp_path):
 
 @pytest.mark.slow
 def test_the_race_trains_and_is_packed(cifar10_dir, tmp_path):
-    """Its runs are those of test_launch, where they are killed and go on."""
+    """test_launch kills runs that are started in the same way, and they go on."""
     arguments = [f"--data={cifar10_dir}", f"--out={tmp_path}", "--minutes=30"]
     arguments += ["--small", "--only=race"]
     assert main(arguments) == 0
