@@ -55,13 +55,29 @@ def test_a_name_below_a_setting_is_refused(key):
         make_config({key: 1})
 
 
-@pytest.mark.parametrize("other", ["time_budget", "num_steps"])
-def test_epochs_beside_a_length_that_replaces_them_are_refused(other):
-    config = make_config({other: 7 if other == "num_steps" else "1 hour"})
-    with pytest.raises(UserError, match=rf"num_epochs is 5, but config\.{other}="):
-        apply_overrides(config, ["--config.num_epochs=5"])
-    both = ["--config.num_epochs=5", f"--config.{other}=None"]
-    assert apply_overrides(config, both).num_epochs == 5
+@pytest.mark.parametrize("given", ["in the config", "beside it"])
+@pytest.mark.parametrize(
+    ("key", "value", "other", "replacing"),
+    [
+        ("num_epochs", 5, "num_steps", 7),
+        ("num_epochs", 5, "time_budget", "1 hour"),
+        ("time_budget", "1 hour", "num_steps", 7),
+    ],
+)
+def test_a_length_beside_one_that_replaces_it_is_refused(
+    key, value, other, replacing, given
+):
+    config = make_config({other: replacing} if given == "in the config" else {})
+    arguments = [f"--config.{key}={value}"]
+    both = [*arguments, f"--config.{other}={replacing}"]
+    with pytest.raises(UserError, match=rf"{key} is '?{value}.*config\.{other}="):
+        apply_overrides(config, arguments if given == "in the config" else both)
+    changed = apply_overrides(config, [*arguments, f"--config.{other}=None"])
+    assert changed[key] == value
+    config = make_config({key: value})
+    assert (
+        apply_overrides(config, [f"--config.{other}={replacing}"])[other] == replacing
+    )
 
 
 @pytest.mark.parametrize("name", ["num_epochs", "num_steps"])

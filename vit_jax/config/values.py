@@ -128,17 +128,23 @@ def make_config(settings: Any) -> ConfigDict:
 
 
 def check_lengths(config: ConfigDict, changed: Collection[str]) -> None:
-    """Refuses `num_epochs` that was changed beside a length that replaces it.
+    """Refuses a length of training that was changed beside one that replaces it.
 
     Raises:
-      UserError: `changed`, names of settings, has num_epochs, but not that length.
+      UserError: `changed`, names of settings, has such a length.
     """
-    for key in ("num_steps", "time_budget"):
-        if config[key] and "num_epochs" in changed and key not in changed:
-            raise UserError(
-                f"config.num_epochs is {config.num_epochs:g}, but config.{key}="
-                f"{config[key]} replaces it; set config.{key} to None as well."
-            )
+    replaced_by = {
+        "num_epochs": ("num_steps", "time_budget"),
+        "time_budget": ("num_steps",),
+    }
+    for key, others in replaced_by.items():
+        for other in others:
+            if key in changed and config[key] and config[other]:
+                raise UserError(
+                    f"config.{key} is {show(config[key])}, but config.{other}="
+                    f"{config[other]} replaces it; set config.{other} to None, or "
+                    f"leave config.{key} out."
+                )
 
 
 def check_config(config: ConfigDict) -> None:
