@@ -45,17 +45,22 @@ from vit_jax.errors import UserError
 from vit_jax.files import make_folder, user_path, write_file
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 
+DEFAULTS = {"models": "vit_ti,vit_192x9,resnet18", "batch_size": 128, "repeats": 10}
+
 
 def parse_arguments(
     arguments: Sequence[str],
 ) -> tuple[argparse.Namespace, list[str]]:
     """(options, overrides of the config)."""
     parser = make_parser("experiments.benchmark", __doc__, SETTINGS_EPILOG)
-    parser.add_argument("--models", default="vit_ti,vit_192x9,resnet18")
-    parser.add_argument("--batch_size", type=positive_int, default=128)
+    parser.add_argument("--models", metavar="A,B", help=f"({DEFAULTS['models']})")
     parser.add_argument(
-        "--repeats", type=positive_int, default=10, help="rounds of dispatches"
+        "--batch_size", type=positive_int, help=f"({DEFAULTS['batch_size']})"
     )
+    parser.add_argument(
+        "--repeats", type=positive_int,
+        help=f"rounds of dispatches ({DEFAULTS['repeats']})",
+    )  # fmt: skip
     parser.add_argument("--against", choices=("torch",))
     parser.add_argument(
         "--torch_mode",
@@ -72,7 +77,19 @@ def parse_arguments(
         "--soak", action="store_true", help="20,000 steps, and what they hold"
     )
     parser.add_argument("--result_file", help=argparse.SUPPRESS)
-    return parser.parse_known_args(arguments)
+    options, overrides = parser.parse_known_args(arguments)
+    ignored = {"startup": ("models", "batch_size"), "soak": tuple(DEFAULTS)}
+    for mode, names in ignored.items():
+        for name in names:
+            if getattr(options, mode) and getattr(options, name) is not None:
+                raise UserError(
+                    f"--{name} has no effect on --{mode}, which starts a training of "
+                    "configs/vit_digits.py; leave it out."
+                )
+    for name, value in DEFAULTS.items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    return options, overrides
 
 
 def write_result(out: pathlib.Path | None, name: str, result: dict[str, Any]) -> None:

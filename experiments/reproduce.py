@@ -38,7 +38,7 @@ from experiments.launching.study import run_study
 from experiments.launching.summary import describe_place, show_mean_std
 from vit_jax.analysis.tables import markdown_table, write_csv
 from vit_jax.config import load_config_file
-from vit_jax.errors import require_known
+from vit_jax.errors import UserError, require_known
 from vit_jax.files import write_file
 from vit_jax.metrics.paired import mean_and_std
 from vit_jax.parallel.commands import make_parser, run_command
@@ -101,6 +101,12 @@ def protocol_settings(row: Row, protocol: str) -> dict[str, Any]:
 
 def make_jobs(options: argparse.Namespace) -> dict[Job, tuple[str, str]]:
     """{run: (row, protocol)}, in the order of training: first one seed of every row."""
+    for key in protocol_settings(next(iter(ROWS.values())), "original"):
+        if key in options.settings:
+            raise UserError(
+                f"config.{key} follows from the protocol; leave it out, and choose by "
+                "--protocols."
+            )
     shared = options.settings | data_settings(options.data)
     known = ROWS | EXTRA_ROWS
     names = _choose(options.only, known, [*ROWS])

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 
 from experiments.launching.jobs import Job, Jobs
 from experiments.launching.options import (
+    LENGTHS,
     add_arguments,
     data_settings,
     parse,
@@ -41,7 +42,6 @@ from experiments.searching.final import (
     train_final,
 )
 from experiments.searching.record import (
-    LENGTHS,
     read_record,
     require_same_base,
     write_record,
@@ -144,10 +144,14 @@ def main(arguments: Sequence[str]) -> int:
     search = Search(study, shared, jobs, options)
     place = jobs.out if options.small else RESULTS
     file = options.record or place / f"{options.study}.json"
-    record = read_record(file)
+    record = read_record(file, study)
     arms = search.arm_jobs(_choose_arms(study, options))
     _check(search, list(arms))
-    if not options.final:
+    if options.final:
+        for job in plan_final(search):
+            if isinstance(job, Job):
+                job.load_config()  # A mistake is found before the first training.
+    else:
         require_same_base(record, arms, study, file)
     if options.dry_run:
         for item in plan_final(search) if options.final else arms:

@@ -24,6 +24,7 @@ import jax
 from ml_collections import ConfigDict
 
 from experiments.launching.options import (
+    LENGTHS,
     add_seeds,
     data_settings,
     positive_float,
@@ -123,12 +124,19 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--data", metavar="DIR", help="official CIFAR-10 files")
     options, overrides = parser.parse_known_args(arguments)
     refuse_seed(overrides)
+    if options.num_epochs:
+        names = [f"--config.{key}" for key in LENGTHS]
+        given = [a for a in overrides if a.partition("=")[0] in names]
+        if given:
+            raise UserError(
+                f"--num_epochs and {given[0]} each give a length; leave one out."
+            )
+        lengths = {"num_epochs": options.num_epochs, "num_steps": None}
+        lengths["time_budget"] = None
+        overrides += [f"--config.{key}={value}" for key, value in lengths.items()]
     config = apply_overrides(load_config_file(options.config), overrides)
     for key, value in data_settings(options.data).items():
         config[key] = value
-    if options.num_epochs:
-        config["num_epochs"] = options.num_epochs
-        config["num_steps"] = config["time_budget"] = None
     check_sweep(config)
     rates = [config.optim.learning_rate]
     if options.learning_rates:

@@ -108,8 +108,9 @@ def compare_with_scratch(
         right[place] = predicted == test.labels
     results = jobs.out / "results.json"
     before = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
+    planned = set(arms.values())
     tests: dict[str, list[dict[str, Any]]] = {
-        arm: [test for test in rows if (arm, test["seed"]) not in right]
+        arm: [t for t in rows if (arm, t["seed"]) in planned - right.keys()]
         for arm, rows in before.get("tests", {}).items()
     }
     for (arm, seed), mine in right.items():
@@ -117,7 +118,9 @@ def compare_with_scratch(
         if arm != "scratch" and base is not None:
             result = {"seed": seed} | paired.mcnemar(mine, base)
             tests.setdefault(arm, []).append(result)
-    return tests
+    return {
+        arm: sorted(rows, key=lambda test: test["seed"]) for arm, rows in tests.items()
+    }
 
 
 def write_tables(

@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.launching.jobs import Job, Jobs, as_child, stop
@@ -17,6 +17,8 @@ from vit_jax.training.progress import say
 
 # Exit status when runs are left; `sysexits.h` calls it a temporary failure.
 LEFT_OVER = 75
+# Settings that give the length of a training; two of them exclude each other.
+LENGTHS = ("num_epochs", "num_steps", "time_budget")
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, out: str) -> None:
@@ -100,6 +102,7 @@ def parse(
     refuse_seed(overrides)
     options.deadline = time.monotonic() + options.time_limit_seconds
     options.settings = {}
+    where = ("data.source", "data.dir", "data.download")
     for argument in overrides:
         key, equals, value = argument.partition("=")
         if not (key.startswith("--config.") and equals):
@@ -108,6 +111,8 @@ def parse(
                 "--config.group.name=value, and --help lists the rest."
             )
         options.settings[key.removeprefix("--config.")] = value
+        if options.data and key.removeprefix("--config.") in where:
+            raise UserError(f"--data says where CIFAR-10 lies; leave out {argument}.")
     return options
 
 
@@ -136,6 +141,19 @@ def small_settings(config: str) -> dict[str, Any]:
         "schedule.warmup": "2 steps",
         "data.train_per_class": 20,
     }
+
+
+def merge_settings(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of all layers; a later layer's value counts.
+
+    A layer that gives a length of training also removes the lengths of those before.
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        if any(layer.get(key) not in (None, "None") for key in LENGTHS):
+            merged = {k: v for k, v in merged.items() if k not in LENGTHS}
+        merged |= layer
+    return merged
 
 
 def run_until(deadline: float, module: str, *arguments: str) -> int | None:

@@ -4,6 +4,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+# What --all_images sets.
+ALL_IMAGES = {
+    "data.validation": 0, "data.validation_fraction": 0.0, "data.select_on": "nothing"
+}  # fmt: skip
+
 
 @dataclasses.dataclass(frozen=True)
 class Study:

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from experiments.launching.jobs import Job, Jobs
-from experiments.launching.options import LEFT_OVER, run_until, small_settings
+from experiments.launching.options import (
+    LEFT_OVER,
+    merge_settings,
+    run_until,
+    small_settings,
+)
 from experiments.launching.summary import TARGET, describe_job
-from experiments.searching.arms import Study
+from experiments.searching.arms import ALL_IMAGES, Study
 from vit_jax.training.progress import say
 
-ALL_IMAGES = {
-    "data.validation": 0, "data.validation_fraction": 0.0, "data.select_on": "nothing"
-}  # fmt: skip
 # It only measures the speed, and a warm-up could be longer than it is.
 PROBE = {"time_budget": "1 minute", "num_steps": None, "schedule.warmup": "0 epochs"}
 
@@ -32,10 +34,9 @@ class Search:
         self, name: str, config: str, settings: Mapping[str, Any], seed: int
     ) -> Job:
         """Of one seed; `settings` go before what all runs share, --small before all."""
-        settings = {**self.shared, **settings, "seed": seed}
-        if self.options.small:
-            settings |= small_settings(config)
-            name += "-small"
+        small = small_settings(config) if self.options.small else {}
+        name += "-small" if small else ""
+        settings = merge_settings(self.shared, settings, {"seed": seed}, small)
         return Job(f"{self.options.study}-{name}-s{seed}", config, settings)
 
     def arm_jobs(self, arms: Sequence[str]) -> dict[Job, str]:

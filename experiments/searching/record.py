@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.launching.jobs import Job
+from experiments.launching.options import LENGTHS
 from experiments.launching.summary import (
     length_key,
     show_epochs,
@@ -13,24 +14,38 @@ from experiments.launching.summary import (
     show_mean_std,
     shown_settings,
 )
-from experiments.searching.arms import Study
+from experiments.searching.arms import ALL_IMAGES, Study
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.errors import UserError
 from vit_jax.files import write_file
 from vit_jax.metrics.paired import mean_and_std
 
-# Settings that give the length of a training; two of them exclude each other.
-LENGTHS = ("num_epochs", "num_steps", "time_budget")
 
+def read_record(file: pathlib.Path, study: Study) -> dict[str, Any]:
+    """The record so far, or an empty one.
 
-def read_record(file: pathlib.Path) -> dict[str, Any]:
-    """The record so far, or an empty one."""
+    Raises:
+      UserError: the file is damaged, or of another study.
+    """
+    record: dict[str, Any] = {"learned": {}, "runs": {}, "final": {}}
     if not file.exists():
-        return {"learned": {}, "runs": {}, "final": {}}
+        return record
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{file} is damaged ({error}); mend or remove it.") from None
+        found = json.loads(file.read_text(encoding="utf-8"))
+        record = {part: {**found[part]} for part in record}
+        arms = {name: str(run["arm"]) for name, run in record["runs"].items()}
+    except (ValueError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{file} is no record of a search ({error!r}); mend or remove it, or give "
+            "another --record."
+        ) from None
+    for name, arm in arms.items():
+        if arm not in study.arms:
+            raise UserError(
+                f"{file} has the run {name} of an arm {arm}, which this study does not "
+                "have; give another --record."
+            )
+    return record
 
 
 def require_same_base(
@@ -46,12 +61,7 @@ def require_same_base(
       file: of the record.
     """
     planned = [(arm, _as_texts(shown_settings(job))) for job, arm in arms.items()]
-    for name, run in record["runs"].items():
-        if run["arm"] not in study.arms:
-            raise UserError(
-                f"{file} has the run {name} of an arm {run['arm']}, which this study "
-                "does not have; give another --record."
-            )
+    for run in record["runs"].values():
         before = _as_texts(run["settings"])
         for arm, now in planned:
             # An arm may also change what --config. changes in every run.
@@ -76,8 +86,8 @@ def write_record(file: pathlib.Path, record: Mapping[str, Any], study: Study) ->
     """FILE.json, and FILE.md with the tables."""
     file.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-    write_file(file, text)
     markdown = describe_record(record, study)
+    write_file(file, text)
     write_file(file.with_suffix(".md"), markdown)
 
 
@@ -164,15 +174,17 @@ def _show_changes(changes: Mapping[str, Any]) -> str:
 
 
 def describe_final(final: Mapping[str, Mapping[str, Any]]) -> str:
-    """The Markdown table of --final: test scores, by config, images and length."""
-    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    """The Markdown table of --final: test scores, by config, settings and length."""
+    groups: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for run in final.values():
         images = "all" if run["all_images"] else "without the hold-out"
-        key = run["config"], images, length_key(run)
+        aside = {*LENGTHS, *ALL_IMAGES}
+        changes = {k: v for k, v in run["settings"].items() if k not in aside}
+        key = run["config"], _show_changes(changes), images, length_key(run)
         groups.setdefault(key, []).append(run)
     rows = [
         [
-            *key[:2],
+            *key[:3],
             show_epochs(group),
             show_mean_std(run["test_accuracy"] for run in group),
             show_mean_std(run["holdout_accuracy"] for run in group),
@@ -192,7 +204,8 @@ def describe_final(final: Mapping[str, Mapping[str, Any]]) -> str:
         "before the first evaluation of at least 94%, on the hold-out; where all "
         "images were trained on, on the test split at the end."
     )
-    head = ["config", "trained on", "epochs", "test accuracy (%)", "hold-out (%)"]
+    head = ["config", "change", "trained on", "epochs", "test accuracy (%)"]
+    head += ["hold-out (%)"]
     head += ["parameters", "training (s)", "until 94% (s)", "whole process (s)"]
     head += ["images/s", "runs at a time", "device"]
     return f"{markdown_table(head, rows)}\n\n{note}"

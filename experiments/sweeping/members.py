@@ -171,6 +171,11 @@ def check_sweep(config: ConfigDict) -> None:
             "config.schedule.name is plateau, whose rate follows one run's losses; "
             "give a sweep another schedule."
         )
+    if config.early_stopping.patience or config.early_stopping.target is not None:
+        raise UserError(
+            "config.early_stopping is set, but the members of a sweep end together; "
+            "set its patience to 0 and its target to None."
+        )
     if config.distill.teacher:
         raise UserError(
             f"config.distill.teacher is {config.distill.teacher}, but a sweep trains "

@@ -70,6 +70,8 @@ def test_what_pytorch_would_compute_otherwise_is_refused(settings, words):
         (["--torch_mode=eager"], "give both or neither"),
         (["--startup", "--config.batch_size=8"], "leave out --config.batch_size=8"),
         (["--attention", "--models=resnet18"], "none has attention"),
+        (["--startup", "--models=resnet18"], "--models has no effect on --startup"),
+        (["--soak", "--repeats=3"], "--repeats has no effect on --soak"),
         (["--out=setup.cfg"], "--out"),
     ],
 )

@@ -137,6 +137,11 @@ def test_columns():
     assert "-1.00 **short**" in markdown
 
 
+def test_a_setting_of_the_protocol_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"config\.data\.select_on follows from the"):
+        main([f"--out={tmp_path}", "--dry_run", "--config.data.select_on=val"])
+
+
 def test_unknown_row(tmp_path):
     with pytest.raises(UserError, match=r"no row .* 'vit_265x6' .*mean .vit_256x6"):
         main([f"--out={tmp_path}", "--only=vit_265x6"])

@@ -19,6 +19,7 @@ from experiments.searching.final import Search, compare_final, report_final, tra
 from experiments.searching.record import (
     describe_final,
     describe_record,
+    read_record,
     require_same_base,
 )
 from tests.rows import slow
@@ -28,13 +29,13 @@ from vit_jax.training import optim
 from vit_jax.training.plan import make_plan
 
 
-def make_search(study, out, **options):
+def make_search(study, out, shared=(), **options):
     defaults = {
         "study": study, "small": False, "epochs": None, "seeds": 2, "retry": False,
         "all_images": False,
     }  # fmt: skip
     options = argparse.Namespace(**defaults | options)
-    return Search(STUDIES[study], {}, Jobs(out), options)
+    return Search(STUDIES[study], dict(shared), Jobs(out), options)
 
 
 def check_job(job):
@@ -60,6 +61,30 @@ def test_every_arm_is_a_change_that_can_be_made(study):
         changed = {key for key in base if requested[key] != base[key]}
         assert changed == set(settings), arm
         check_job(job)
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize(
+    "shared",
+    [
+        {},
+        {"num_epochs": "5.0", "time_budget": "None"},
+        {"time_budget": "60 seconds", "num_steps": "None"},
+    ],
+    ids=str,
+)
+def test_a_length_replaces_those_before_it(shared, small, tmp_path):
+    """One for all runs replaces a config's, and that of a probe or --small both."""
+    for name, study in STUDIES.items():
+        search = make_search(name, tmp_path, shared, small=small, seeds=1)
+        probes = [search.probe(rival) for rival in study.rivals]
+        for job in [*search.our_jobs(), *probes]:
+            expected = {"time_budget": "1 minute"} if job in probes else shared
+            expected = {"num_steps": 6} if small else expected
+            config = job.load_config()
+            assert {key: str(config[key]) for key in expected} == {
+                key: str(value) for key, value in expected.items()
+            }, (name, job)
 
 
 @pytest.mark.slow
@@ -169,10 +194,14 @@ def test_a_record_ranks_runs_of_one_base(tmp_path, arm, settings, message):
     file, study = tmp_path / "record.json", STUDIES["laptop"]
     run = {"arm": arm, "settings": {**settings, "time_budget": "30 CPU minutes"}}
     record = {"learned": {}, "runs": {"laptop-base-s0": run}, "final": {}}
+    file.write_text(json.dumps(record))
     search = make_search("laptop", tmp_path)
     arms = search.arm_jobs(["base", "depth_4"])
     with pytest.raises(UserError, match=message):
-        require_same_base(record, arms, study, file)
+        require_same_base(read_record(file, study), arms, study, file)
+    file.write_text("[]")
+    with pytest.raises(UserError, match=r"is no record of a search .*; mend or remove"):
+        read_record(file, study)
     # An arm's own settings and other lengths are other rows of one ranking.
     of_a_record = {"arm": "batch_64", "settings": {"batch_size": 64, "num_epochs": 9}}
     record["runs"] = {"laptop-batch_64-s0": of_a_record}
@@ -219,7 +248,8 @@ def test_a_study_has_to_be_named(tmp_path):
 
 def test_one_length_for_all(tmp_path, capsys):
     """Arms that change the length are left out where --epochs sets it."""
-    run_search(tmp_path, "--study=fast", "--epochs=3", "--seeds=1", "--dry_run")
+    options = ["--study=fast", "--epochs=3", "--seeds=1", "--dry_run"]
+    main([f"--out={tmp_path}", *options])
     left_out, *commands = capsys.readouterr().out.splitlines()
     assert left_out.endswith("epochs_96, epochs_192")
     assert len(commands) == len(STUDIES["fast"].arms) - 2
@@ -304,6 +334,9 @@ def test_final_shows_test_scores(final):
     text = re.sub(r" +", " ", describe_final({name: row, **others}))
     assert text.count("40.00 (1)") == 3
     assert "| without the hold-out | 1 |" in text and "| all | 7 |" in text
+    other = row | {"settings": {"batch_size": 64}}
+    text = re.sub(r" +", " ", describe_final({name: row, "c": other}))
+    assert text.count("40.00 (1)") == 2 and "| `batch_size=64` | all |" in text
 
 
 def test_the_race_is_to_94_percent(tmp_path):

@@ -192,6 +192,7 @@ def test_what_was_measured_is_kept(config, splits):
             "chooses on images held out",
         ),
         ({"schedule__name": "plateau"}, "follows one run's losses"),
+        ({"early_stopping__target": 0.9}, "members of a sweep end together"),
         ({"optim__learning_rate": 0.0}, "multiples of it"),
         ({"distill__teacher": "run"}, "without a teacher"),
         (
@@ -220,11 +221,13 @@ def test_learning_rates_are_checked(tmp_path):
         ("--config.seed=3", "--seeds=N says how many"),
         ("--config.seed", "--seeds=N says how many"),
         ("--learning_rates=1e-3;1", "no list of numbers; write for example"),
+        ("--num_epochs=1 --config.num_steps=9", "num_steps=9 each give a length"),
     ],
 )
 def test_options_that_say_nothing_are_refused(tmp_path, given, message):
     with pytest.raises(UserError, match=message):
-        main([f"--out={tmp_path}/a.json", "--config=configs/vit_digits.py", given])
+        out = f"--out={tmp_path}/a.json"
+        main([out, "--config=configs/vit_digits.py", *given.split(" ")])
 
 
 @pytest.mark.slow

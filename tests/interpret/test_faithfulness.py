@@ -15,6 +15,26 @@ def test_cells_are_marked_and_spread_over_the_pixels():
     assert faithfulness.to_pixels(np.eye(3, dtype=bool)[None], 8, 7).shape == (1, 8, 7)
 
 
+def test_finer_cells_become_one_for_each_pixel():
+    fine = np.arange(24.0).reshape(1, 4, 6)
+    mean = fine.reshape(1, 2, 2, 3, 2).mean(axis=(2, 4))
+    np.testing.assert_allclose(faithfulness.average_to_pixels(fine, 2, 3), mean)
+    np.testing.assert_array_equal(faithfulness.average_to_pixels(fine, 4, 8), fine)
+    uneven = faithfulness.average_to_pixels(fine[:, :, :5], 4, 3)
+    np.testing.assert_allclose(uneven[0, 0], [0.5, 2.5, 4])
+    # Half of the cells cover half of the pixels, though they are finer than these.
+    images, rows = np.full((1, 2, 2, 1), 255, np.uint8), np.zeros((1, 4, 4))
+    rows[:, 2:] = 1
+
+    def predict(images):
+        return images.mean(axis=(1, 2)) / 255
+
+    arguments = (np.array([0]), np.array([0], np.uint8))
+    curves, _ = faithfulness.compare(predict, images, {"rows": rows}, *arguments)
+    assert list(curves) == ["rows", "random, 2 × 2"]
+    np.testing.assert_allclose(curves["rows"].deletion[0], np.linspace(1, 0, 17))
+
+
 def test_curves_tell_a_good_map_from_a_bad_one():
     """A model that looks at the upper left quarter only."""
 

@@ -25,8 +25,9 @@ Rows = Iterable[Iterable[Any]]
 CAPTIONS = {
     "training_curves": (
         "Loss and accuracy while the model learned. Train is measured on augmented "
-        "images, so that it may lie below the other curve. The dotted line marks the "
-        "checkpoint that was scored, and thin ones the beginning of each later stage."
+        "images, so that its accuracy may be lower, and its loss higher, than those of "
+        "the other curve. The dotted line marks the checkpoint that was scored, and "
+        "thin ones the beginning of each later stage."
     ),
     "confusion_matrix": (
         "Each row is a true class and adds up to 100%. The diagonal is right; a "

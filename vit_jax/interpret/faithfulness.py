@@ -75,6 +75,20 @@ def to_pixels(cells: np.ndarray, height: int, width: int) -> np.ndarray:
     return cells[:, row[:, None], column[None]]
 
 
+def average_to_pixels(
+    heat_maps: Maps, height: int, width: int
+) -> Float[np.ndarray, "n rows_left columns_left"]:
+    """The maps with at most one cell for each pixel, which has its cells' mean."""
+    for axis, size in ((1, height), (2, width)):
+        cells = heat_maps.shape[axis]
+        if cells > size:
+            first = np.ceil(np.arange(size) * cells / size).astype(int)
+            sums = np.add.reduceat(heat_maps, first, axis=axis)
+            counts = np.diff(np.append(first, cells))
+            heat_maps = sums / np.expand_dims(counts, 2 - axis)
+    return heat_maps
+
+
 def measure(
     predict: Predict,
     images: Images,
@@ -146,6 +160,11 @@ def compare(
     of different sizes therefore have different controls, such as "random, 8 × 8".
     """
     options = {"classes": classes, "fill": fill}
+    heat_maps = {
+        # A model may see an image enlarged, with more patches than it has pixels.
+        name: average_to_pixels(maps, *images.shape[1:3])
+        for name, maps in heat_maps.items()
+    }
     curves = {
         name: measure(predict, images, maps, **options)
         for name, maps in heat_maps.items()
