@@ -154,3 +154,5 @@ def test_the_keys_of_a_config_have_its_values_and_those_of_its_model():
     # The model's own value, which the config does not set.
     assert "model.norm_eps = 1e-06  (default None)" in lines
     assert "num_devices = 0" in lines
+    found = run_main("--list_keys", "--config.model.name=resnet18")
+    assert "model.name = 'resnet18'  (default 'vit')" in found.stdout

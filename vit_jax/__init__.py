@@ -22,7 +22,15 @@ _PUBLIC = {
 __all__ = ["UserError", "load_config", "load_run", "train"]
 
 _name = os.path.basename("".join(sys.argv[:1]))
-if _name == "-m" or _name.startswith("vit-jax-"):
+# Python writes "-m" into sys.argv until it has found the module that it will run.
+_is_ours = _name.startswith("vit-jax-") or (
+    _name == "-m"
+    and any(
+        argument.removeprefix("-m").partition(".")[0] in ("vit_jax", "experiments")
+        for argument in sys.orig_argv[1:]
+    )
+)
+if _is_ours:
     # A command, `python -m vit_jax.NAME` or vit-jax-NAME, and no import by others:
     # Ctrl-C is answered in one line from here on, and no thread has started yet.
     from vit_jax.parallel import host_memory, signals, streams

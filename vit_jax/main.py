@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     flags = [f"--{name}" for name in vars(options)]
     config = configs.apply_overrides(config, overrides, flags)
     if options.list_keys:
-        if not asked:
+        if not asked and not overrides:
             print(configs.describe_fields())
             return
         from vit_jax.training.resolve import describe_settings

@@ -80,6 +80,16 @@ def test_a_length_beside_one_that_replaces_it_is_refused(
     )
 
 
+def test_two_lengths_of_a_stage_and_one_of_a_probe_are_refused():
+    stages = make_config({"stages": [{"num_epochs": 1}]})
+    arguments = [f"--config.stages.0.{key}=5" for key in ("num_epochs", "num_steps")]
+    with pytest.raises(UserError, match=r"stages\.0\.num_steps each give a length"):
+        apply_overrides(stages, arguments)
+    probe = make_config({"linear_probe": True})
+    with pytest.raises(UserError, match=r"config\.linear_probe trains no step"):
+        apply_overrides(probe, ["--config.num_steps=5"])
+
+
 @pytest.mark.parametrize("name", ["num_epochs", "num_steps"])
 def test_a_length_that_is_a_time_points_to_the_time_budget(name):
     with pytest.raises(UserError, match=r"'20 minutes'.*config\.time_budget takes"):

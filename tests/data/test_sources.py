@@ -56,6 +56,17 @@ def test_unknown_source(settings):
         data.load(settings)
 
 
+def test_what_a_source_does_not_read_is_no_name():
+    """Most configs have the name of CIFAR-10, also where other data are given."""
+    for changes, name in (
+        ({"source": "digits"}, "digits"),
+        ({"source": "folder", "dir": "some/photos"}, "photos"),
+        ({"source": "cifar_files"}, "cifar10"),
+    ):
+        config = make_config({"data": {"name": "cifar10", **changes}})
+        assert data.dataset_name(config.data) == name
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("dir", "/data"), ("archive", "a.tar.gz"), ("image_size", 32)]
 )

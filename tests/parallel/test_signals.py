@@ -1,6 +1,7 @@
 """Signals that are recorded, and a second one that ends the process."""
 
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -12,6 +13,8 @@ import pytest
 
 from tests.parallel.running import run_code
 from vit_jax.parallel.signals import Interrupted, StopSignals
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -106,6 +109,18 @@ def test_a_signal_is_answered_while_a_program_is_compiled(number):
     status, errors, seconds = wait(process)
     assert status == 128 + number and seconds < 5
     assert errors.startswith("interrupted (SIG") and errors.count("\n") == 1
+
+
+def test_programs_of_others_keep_their_own_ctrl_c(tmp_path):
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "__init__.py").write_text("import vit_jax")
+    code = "import signal\nprint(signal.getsignal(signal.SIGINT).__name__)"
+    (tmp_path / "theirs" / "go.py").write_text(code)
+    found = subprocess.run(
+        [sys.executable, "-m", "theirs.go"], cwd=tmp_path, capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout == "default_int_handler\n"
 
 
 def test_a_signal_in_a_destructor_is_not_lost():

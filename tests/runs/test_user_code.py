@@ -167,6 +167,17 @@ class _OtherSettings(_Own):
     sizes: tuple = dataclasses.field(default_factory=lambda: (1, 2))
 
 
+def test_a_model_with_a_list_is_refused(monkeypatch, tiny_config):
+    row = functools.partial(_OtherSettings, sizes=[1, 2])
+    monkeypatch.setitem(models.MODELS, "own", row)
+    config = tiny_config(
+        model__name="own", model__patch_size=None, model__width=None,
+        model__depth=None, model__num_heads=None,
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"own has an attribute .* give a tuple in its"):
+        build_model(config, (8, 8, 1), 10)
+
+
 def test_attributes_may_share_a_name_with_a_setting(monkeypatch, tiny_config):
     monkeypatch.setitem(models.MODELS, "own", _OtherSettings)
     config = tiny_config(
@@ -245,6 +256,7 @@ def test_the_recipe_of_the_docs_word_for_word(my_code, tmp_path):
 
 def test_a_run_stores_where_its_code_lies(tiny_config, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_code.py").write_text("MODELS = {}")
     splits = data.load(tiny_config().data)
     built = make_experiment(tiny_config(code="my_code.py"), splits)
     assert built.config.code == str(tmp_path / "my_code.py")
@@ -257,6 +269,13 @@ def test_a_run_stores_where_its_code_lies(tiny_config, tmp_path, monkeypatch):
     folder.write("config", stored | {"code": "my_code.py"})
     (folder.checkpoints / "3").mkdir(parents=True)
     assert not folder.changes(built.config, {})
+    (tmp_path / "my_code.py").write_text("MODELS = dict()")
+    built = make_experiment(tiny_config(code="my_code.py"), splits)
+    (change,) = folder.changes(built.config, {})
+    assert change.startswith("code_sha256: ")
+    before = tiny_config(code="my_code.py", code_sha256=stored["code_sha256"])
+    with pytest.raises(UserError, match=r"but the file of config\.code=.* has"):
+        make_experiment(before, splits)
 
 
 def test_code_of_a_stranger_is_not_run_before_it_is_named(copied_run, tmp_path):

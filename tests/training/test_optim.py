@@ -212,6 +212,19 @@ def test_a_cosine_stepped_once_an_epoch_is_pytorchs():
     np.testing.assert_allclose([float(even(n)) for n in range(40)], expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("steps_per_epoch", [41, 47, 61, 390.625])
+def test_a_compiled_rate_changes_with_the_first_step_of_an_epoch(steps_per_epoch):
+    schedule = optim.make_schedule(
+        make_config({"schedule": {"warmup": 0, "update_every": "epoch"}}).schedule,
+        peak=0.1, total_steps=100 * math.ceil(steps_per_epoch),
+        steps_per_epoch=steps_per_epoch,
+    )  # fmt: skip
+    starts = np.ceil(np.arange(1, 100) * steps_per_epoch).astype(np.int32)
+    rates = jax.jit(jax.vmap(schedule))
+    assert (rates(starts) < rates(starts - 1)).all()
+    np.testing.assert_array_equal(rates(starts[1:] - 1), rates(starts[:-1]))
+
+
 def test_milestones():
     schedule = short_schedule(
         name="milestones", milestone_epochs=(4, 8), milestone_scales=(0.5, 0.1)

@@ -30,6 +30,8 @@ def test_a_run_that_is_too_short_for_a_profile_says_so(tiny_config, tmp_path, ca
     config = tiny_config(num_steps=2, eval_every="2 steps", checkpoint_every="2 steps")
     train_and_evaluate(config, tmp_path, profile=True)
     assert "--profile has recorded nothing" in "".join(capsys.readouterr())
+    train_and_evaluate(config, tmp_path, profile=True)
+    assert "because no step is left to do" in "".join(capsys.readouterr())
 
 
 @pytest.mark.slow

@@ -66,6 +66,10 @@ FIELDS: dict[str, Field] = {
         "Your own Python file, whose MODELS, SOURCES and AUGMENTATIONS join those of "
         "the package.",
     ),
+    "code_sha256": text(
+        "",
+        "SHA-256 that this file must have; '': any. A run's config has what it had.",
+    ),
     "linear_probe": switch(
         False,
         "Only the head is fitted, by logistic regression on the features of the "
@@ -118,7 +122,7 @@ FIELDS: dict[str, Field] = {
     "data.name": text(
         "",
         "Name of the dataset: any of TFDS; for cifar_files cifar10, cifar100 or "
-        "cifar100_coarse; '': cifar10 for these two, and the folder's name for folder.",
+        "cifar100_coarse; '': cifar10 for these two. A folder has its own name.",
     ),
     "data.dir": text(
         "",

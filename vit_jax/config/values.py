@@ -131,8 +131,22 @@ def check_lengths(config: ConfigDict, changed: Collection[str]) -> None:
     """Refuses a length of training that was changed beside one that replaces it.
 
     Raises:
-      UserError: `changed`, names of settings, has such a length.
+      UserError: `changed`, names of settings, has such a length, or one of a training
+        that has none.
     """
+    for key in sorted({"num_epochs", "num_steps"} & set(changed)):
+        if config.linear_probe and config[key]:
+            raise UserError(
+                f"config.{key} is {show(config[key])}, but config.linear_probe trains "
+                f"no step; leave config.{key} out."
+            )
+    for index in range(len(config.stages)):
+        both = [f"stages.{index}.{key}" for key in ("num_epochs", "num_steps")]
+        if all(key in changed for key in both):
+            raise UserError(
+                f"config.{both[0]} and config.{both[1]} each give a length; leave one "
+                "of them out."
+            )
     replaced_by = {
         "num_epochs": ("num_steps", "time_budget"),
         "time_budget": ("num_steps",),

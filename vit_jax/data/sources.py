@@ -42,13 +42,13 @@ _SHAPES = {
 
 
 def dataset_name(config_data: Any) -> str:
-    """config_data.name, or else what the source calls its data."""
-    if config_data.name:
-        return config_data.name
+    """What the data are called: config_data.name, where the source reads that."""
     if config_data.source == "folder":
         return user_path(config_data.dir).absolute().name
+    if config_data.source == "digits":
+        return "digits"
     is_cifar = config_data.source in ("tfds", "cifar_files")
-    return "cifar10" if is_cifar else config_data.source
+    return config_data.name or ("cifar10" if is_cifar else config_data.source)
 
 
 def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:

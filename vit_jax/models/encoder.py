@@ -89,7 +89,7 @@ class Mlp(nn.Module):
     ) -> Float[Array, "batch tokens width"]:
         """The MLP's output; `dot_general` is that of the first layer."""
         settings, width = self.settings, tokens.shape[-1]
-        hidden_width = round(width * settings.mlp_ratio)
+        hidden_width = max(1, round(width * settings.mlp_ratio))
         dense = functools.partial(nn.Dense, dtype=settings.dtype)
         inits = dense_inits(settings.layer_init, width)
         x = dense(

@@ -102,6 +102,14 @@ def make_model(
         _check_width(settings)
         _check_attention(settings)
     model = network(num_classes=num_classes, dtype=dtype, **settings)
+    try:
+        hash(model)
+    except TypeError:
+        name = config_model["name"]
+        raise UserError(
+            f"The model {name} has an attribute that JAX cannot use as a key, such as "
+            "a list, a dictionary or an array; give a tuple in its place."
+        ) from None
     if config_mae is None:
         return model
     return make_autoencoder(model, config_mae, image_shape)

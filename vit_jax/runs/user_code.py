@@ -51,7 +51,7 @@ def add_code_of_run(path: str) -> None:
       UserError: it was not, or has changed since; or as `add_user_code` does.
     """
     file = _find(path) if path else None
-    if file is not None and _sha256(file) not in _named():
+    if file is not None and digest(path) not in _named():
         raise UserError(
             f"The run needs the code of {path}, which is new to this machine or has "
             "changed since a command named it, so it is not run; read it, and if you "
@@ -62,8 +62,9 @@ def add_code_of_run(path: str) -> None:
     add_user_code(path)
 
 
-def _sha256(file: pathlib.Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def digest(path: str) -> str:
+    """SHA-256 of the file that config.code names; "" for ""."""
+    return path and hashlib.sha256(_find(path).read_bytes()).hexdigest()
 
 
 def _list_of_named() -> pathlib.Path:
@@ -122,7 +123,7 @@ def add_user_code(path: str) -> None:
     if not path:
         return
     file = _find(path)
-    _remember(_sha256(file))
+    _remember(digest(path))
     module = run_file(path, file)
     added = {name: getattr(module, name, None) for name in _TABLES}
     if not any(added.values()):

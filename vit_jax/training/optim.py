@@ -61,9 +61,15 @@ def make_schedule(
         schedule = optax.join_schedules([warmup, rest], [warmup_steps])
     if config_schedule.update_every == "step":
         return schedule
-    return lambda step: schedule(
-        jnp.floor(jnp.floor(step / steps_per_epoch) * steps_per_epoch + 0.5)
-    )
+
+    def rate_of_epoch(step):
+        epoch = jnp.floor(step / steps_per_epoch)
+        # XLA multiplies by 1 / steps_per_epoch, which at the start of an epoch may end
+        # just below the whole number.
+        epoch += (epoch + 1) * steps_per_epoch <= step
+        return schedule(jnp.floor(epoch * steps_per_epoch + 0.5))
+
+    return rate_of_epoch
 
 
 def _milestones(

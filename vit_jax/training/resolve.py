@@ -19,7 +19,7 @@ from vit_jax.config.settings import MAX_SIDE
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
 from vit_jax.runs.run import fill_model_settings, model_features
-from vit_jax.runs.user_code import absolute_code, add_user_code
+from vit_jax.runs.user_code import absolute_code, add_user_code, digest
 from vit_jax.training import masked, trainable
 
 
@@ -37,6 +37,14 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
         config["model.dtype"] = backend.auto_dtype()
     config["data.name"] = data.dataset_name(config.data)
     config["code"] = absolute_code(config.code)
+    found = digest(config.code)
+    if config.code_sha256 not in ("", found):
+        raise UserError(
+            f"config.code_sha256 is {config.code_sha256}, but the file of config.code="
+            f"{show(config.code)} has {found or 'none'}; give the file as it was, or "
+            "leave out config.code_sha256."
+        )
+    config["code_sha256"] = found
     mean, std = data.normalization(config.data, train)
     config["data.mean"] = mean
     config["data.std"] = std

@@ -121,6 +121,8 @@ def _train_and_evaluate(
                     f"{_what_lengthens(experiment, history, int(state.step))}another "
                     "--workdir."
                 )
+            if profile:
+                say("--profile has recorded nothing, because no step is left to do")
             results = processes.broadcast_from_primary(folder.read_results)
             if results.get("num_steps") == int(state.step):
                 # A start may have ended before its figure was drawn.
