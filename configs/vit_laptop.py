@@ -83,6 +83,7 @@ def get_config(variant: str = "hour") -> ConfigDict:
     config.model.stem_channels = (32, 32, 64, 64, 128, 128)
     config.model.stem_downsampling = "avg_pool"
     config.model.stem_norm = "batch"
+    config.model.stem_init = "cosine"
     config.model.pooling = "mean"
     config.optim.name = "muon"
     config.optim.learning_rate = 2e-3

@@ -57,6 +57,7 @@ RECIPES = {
     }),
     "vit_laptop.py": (1_207_338, {
         "optim.name": "muon", "optim.muon_convolutions": True,
+        "model.stem_init": "cosine",
         "schedule.name": "linear", "time_budget": "2 CPU hours",
     }),
     "resnet_laptop.py": (RESNET, {
