@@ -234,7 +234,7 @@ def test_options_that_say_nothing_are_refused(tmp_path, given, message):
 def test_command(tmp_path, capsys):
     out = tmp_path / "sweep.json"
     # --num_epochs goes before the config's own length: 0.05 of 79 steps.
-    settings = ["num_steps=50", "eval_every=2 steps", "batch_size=16", "model.depth=1"]
+    settings = ["eval_every=2 steps", "batch_size=16", "model.depth=1"]
     settings += ["schedule.warmup=1 step", "model.width=16"]
     main(
         [
