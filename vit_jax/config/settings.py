@@ -279,7 +279,9 @@ FIELDS: dict[str, Field] = {
         "Course of the learning rate after the warm-up.",
     ),
     "schedule.update_every": choice(
-        ("step", "epoch"), "The learning rate changes at every step or at every epoch."
+        ("step", "epoch"),
+        "The learning rate changes at every step or at every epoch; an epoch has the "
+        "rate of its first step, which is 0 at the beginning of a warm-up.",
     ),
     "schedule.milestone_epochs": numbers(
         None, "Epochs after which the milestones schedule changes its rate."
