@@ -131,6 +131,14 @@ def test_what_is_not_there_is_named(my_code):
             lambda key, image: image + [0, 1][jax.random.randint(key, (), 0, 2)],
             r"jnp.array\(...\)\[i\] and .*test_user_code.py, line \d+",
         ),
+        (
+            lambda key, image: jnp.zeros(jax.random.randint(key, (), 1, 9), jnp.uint8),
+            r'"own" fails in .*test_user_code.py, line \d+ \(TypeError: Shapes must be',
+        ),
+        (
+            lambda key, image: image[: jax.random.randint(key, (), 1, 9)],
+            r'"own" fails in .*test_user_code.py, line \d+ \(IndexError: .*static',
+        ),
     ],
 )
 def test_an_augmentation_that_returns_something_else_is_refused(

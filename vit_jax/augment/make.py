@@ -95,6 +95,12 @@ def _followed_by(policy: Callable, name: str) -> Callable:
                 "jnp.array(...)[i] and jax.lax.fori_loop in their place "
                 f"({_user_line(error)})."
             ) from error
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise UserError(
+                f'The augmentation "{name}" fails in {_user_line(error)} '
+                f"({reason[:300]}); correct it."
+            ) from error
         found = getattr(result, "shape", None), getattr(result, "dtype", None)
         if found != (image.shape, image.dtype):
             what = f"{found[1]}{list(found[0])}" if found[1] else type(result).__name__
@@ -113,6 +119,7 @@ def _user_line(error: Exception) -> str:
     """File and line of the innermost code outside of libraries that raised `error`."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "site-packages" not in frame.filename]
+    own = own or frames
     return f"{own[-1].filename}, line {own[-1].lineno}"
 
 
