@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import traceback
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -29,6 +30,20 @@ def show(value: Any) -> str:
     except (ValueError, RecursionError):  # an integer of more than 4,300 digits
         return f"a {type(value).__name__} that is too long to show"
     return text if len(text) <= 200 else f"{text[:100]}…{text[-100:]}"
+
+
+def one_line(error: BaseException) -> str:
+    """The type and the message of an exception of others, for a message."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= 300 else f"{text[:300]}…"
+
+
+def user_line(error: Exception) -> str:
+    """File and line of the innermost code outside of libraries that raised `error`."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "site-packages" not in frame.filename]
+    frame = (own or frames)[-1]
+    return f"{frame.filename}, line {frame.lineno}"
 
 
 # All but tab, line feed, carriage return and backspace, which progress bars use.

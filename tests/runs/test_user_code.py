@@ -175,6 +175,13 @@ class _OtherSettings(_Own):
     sizes: tuple = dataclasses.field(default_factory=lambda: (1, 2))
 
 
+def test_a_source_that_fails_is_refused(monkeypatch, tiny_config):
+    monkeypatch.setitem(data.SOURCES, "mine", lambda config_data: {}["train"])
+    config = tiny_config(data__source="mine")
+    with pytest.raises(UserError, match=r"mine of config.code fails in .*KeyError: 't"):
+        data.load(config.data)
+
+
 def test_a_model_with_a_list_is_refused(monkeypatch, tiny_config):
     row = functools.partial(_OtherSettings, sizes=[1, 2])
     monkeypatch.setitem(models.MODELS, "own", row)
@@ -198,6 +205,17 @@ def test_attributes_may_share_a_name_with_a_setting(monkeypatch, tiny_config):
     assert (model.num_heads, model.width, model.sizes) == ((3, 6), 24, (1, 2))
 
 
+class _Failing(_Own):
+    """Fails, in training only, where `only_training` is True."""
+
+    only_training: bool = False
+
+    def __call__(self, images, *, train=False):
+        if train or not self.only_training:
+            images = images.reshape(5, -1)
+        return super().__call__(images)
+
+
 class _WithoutTrain(nn.Module):
     num_classes: int = 10
     dtype: str = "float32"
@@ -214,6 +232,11 @@ class _WithoutTrain(nn.Module):
             "own of config.code returned a tuple, but",
         ),
         (functools.partial(_Own, results=2), r"returned shape .1, 20., but .* .1, 10."),
+        (
+            _Failing,
+            r"own of config.code fails in .*_code.py, line \d+ .TypeError: ",
+        ),
+        (functools.partial(_Failing, only_training=True), "own of config.code fails"),
         (_WithoutTrain, "must be a flax.linen.Module with the fields"),
         (nn.Dense, "must be a flax.linen.Module with the fields"),
     ],

@@ -1,6 +1,5 @@
 """The whole augmentation of a batch, as the settings describe it."""
 
-import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +10,7 @@ from jaxtyping import Array, Float32, Int32, Key, UInt8
 
 from vit_jax.augment import erase, geometry, mix, policies
 from vit_jax.augment.scaling import normalize, resize
-from vit_jax.errors import UserError, did_you_mean
+from vit_jax.errors import UserError, did_you_mean, one_line, user_line
 
 # A user's own operations by name, (key, image uint8 [h, w, c]) -> image; config.code
 # fills it.
@@ -86,20 +85,19 @@ def _followed_by(policy: Callable, name: str) -> Callable:
             raise UserError(
                 f'The augmentation "{name}" decides in Python by a value that is known '
                 "only when the compiled program runs; use jnp.where or jax.lax.cond in "
-                f"place of if, and take sizes from image.shape ({_user_line(error)})."
+                f"place of if, and take sizes from image.shape ({user_line(error)})."
             ) from error
         except _NOT_TRACED as error:
             raise UserError(
                 f'The augmentation "{name}" hands a value that is known only when the '
                 "compiled program runs to NumPy, a list or range; use jax.numpy, "
                 "jnp.array(...)[i] and jax.lax.fori_loop in their place "
-                f"({_user_line(error)})."
+                f"({user_line(error)})."
             ) from error
         except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
             raise UserError(
-                f'The augmentation "{name}" fails in {_user_line(error)} '
-                f"({reason[:300]}); correct it."
+                f'The augmentation "{name}" fails in {user_line(error)} '
+                f"({one_line(error)}); correct it."
             ) from error
         found = getattr(result, "shape", None), getattr(result, "dtype", None)
         if found != (image.shape, image.dtype):
@@ -113,14 +111,6 @@ def _followed_by(policy: Callable, name: str) -> Callable:
         return result
 
     return both
-
-
-def _user_line(error: Exception) -> str:
-    """File and line of the innermost code outside of libraries that raised `error`."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "site-packages" not in frame.filename]
-    own = own or frames
-    return f"{own[-1].filename}, line {own[-1].lineno}"
 
 
 def make_augment(

@@ -26,7 +26,7 @@ from ml_collections import ConfigDict
 
 import vit_jax
 from vit_jax.config.values import check_config, check_lengths, make_config
-from vit_jax.errors import UserError, did_you_mean, show
+from vit_jax.errors import UserError, did_you_mean, one_line, show
 
 
 def config_files() -> dict[str, pathlib.Path]:
@@ -133,7 +133,6 @@ def _errors_as_sentences(
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if frame.filename == str(file)]
         line = lines[-1] if lines else getattr(error, "lineno", 1)
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(
-            f"{name} fails in line {line} ({reason}); correct the file."
+            f"{name} fails in line {line} ({one_line(error)}); correct the file."
         ) from error

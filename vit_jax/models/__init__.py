@@ -15,7 +15,7 @@ Imports nothing else of `vit_jax` but `errors`.
 
 from vit_jax.models.macs import count_macs
 from vit_jax.models.mae import MaskedAutoencoder
-from vit_jax.models.make import MODELS, check_logits, make_model, model_settings
+from vit_jax.models.make import MODELS, checked_shapes, make_model, model_settings
 from vit_jax.models.resnet import ResNet
 from vit_jax.models.variables import count_params, init_variables, variable_shapes
 from vit_jax.models.vit import ViT
@@ -25,7 +25,7 @@ __all__ = [
     "MaskedAutoencoder",
     "ResNet",
     "ViT",
-    "check_logits",
+    "checked_shapes",
     "count_macs",
     "count_params",
     "init_variables",

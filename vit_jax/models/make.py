@@ -12,9 +12,10 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from ml_collections import ConfigDict
 
-from vit_jax.errors import UserError, require_known
+from vit_jax.errors import UserError, one_line, require_known, user_line
 from vit_jax.models.mae import make_autoencoder
 from vit_jax.models.resnet import ResNet
+from vit_jax.models.variables import variable_shapes
 from vit_jax.models.vit import ViT
 
 # The defaults of the classes apply where a row gives no value.
@@ -148,10 +149,11 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
     given = {k: v for k, v in config_model.items() if v is not None and k not in apart}
     if unknown := [key for key in given if key not in defaults]:
         known = ", ".join(key for key in config_model if key in defaults)
+        has = f"only the settings {known}" if known else "none of these settings"
         first = unknown[0]
         raise UserError(
-            f"config.model.{first} is {given[first]!r}, but {name} has only the "
-            f"settings {known}; set those that it does not have to None: "
+            f"config.model.{first} is {given[first]!r}, but {name} has {has}; set "
+            "those that it does not have to None: "
             f"{_to_none(unknown)}"
         )
     if "stem_channels" in given:
@@ -202,22 +204,34 @@ def _check_interface(name: str, network: Any) -> None:
         )
 
 
-def check_logits(
-    name: str, model: nn.Module, variables: Any, image_shape: tuple[int, int, int]
-) -> None:
-    """Refuses a model of `config.code` that does not return logits.
+def checked_shapes(
+    name: str, model: nn.Module, image_shape: tuple[int, int, int]
+) -> dict[str, Any]:
+    """`variable_shapes`; a model of `config.code` also has to run and return logits.
 
-    For a `name` that is a row of this package nothing is done. `variables` may be
-    shapes.
+    Args:
+      name: `config.model.name`. A row of this package is not checked.
 
     Raises:
-      UserError: the result is no array [batch, num_classes].
+      UserError: the model fails, or its result is no array [batch, num_classes].
     """
     if name in _BUILT_IN:
-        return
+        return variable_shapes(model, image_shape)
     image = jax.ShapeDtypeStruct((1, *image_shape), np.float32)
     apply = functools.partial(model.apply, train=False)
-    result = jax.eval_shape(apply, variables, image)
+    rngs = {"dropout": jax.random.key(0)}
+    train = functools.partial(
+        model.apply, train=True, rngs=rngs, mutable=["batch_stats", "heads"]
+    )
+    try:
+        shapes = variable_shapes(model, image_shape)
+        result = jax.eval_shape(apply, shapes, image)
+        jax.eval_shape(train, shapes, image)
+    except Exception as error:
+        raise UserError(
+            f"The model {name} of config.code fails in {user_line(error)} "
+            f"({one_line(error)}); correct it."
+        ) from error
     shape = getattr(result, "shape", None)
     if shape != (1, model.num_classes):
         what = f"a {type(result).__name__}" if shape is None else f"shape {list(shape)}"
@@ -225,6 +239,7 @@ def check_logits(
             f"The model {name} of config.code returned {what}, but must return logits "
             f"of shape [1, {model.num_classes}], [batch, num_classes]."
         )
+    return shapes
 
 
 def _check_patches(

@@ -196,8 +196,7 @@ def _make_model(
 ) -> tuple[nn.Module, Any]:
     """(model, shapes of its parameters), checked as far as shapes can tell."""
     model = build_model(config, image_shape, num_classes)
-    shapes = models.variable_shapes(model, image_shape)
-    models.check_logits(config.model.name, model, shapes, image_shape)
+    shapes = models.checked_shapes(config.model.name, model, image_shape)
     if config.linear_probe:
         resolve.check_probe(model, shapes, image_shape)
     return model, shapes["params"]
