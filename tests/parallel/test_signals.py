@@ -113,7 +113,8 @@ def test_a_signal_is_answered_while_a_program_is_compiled(number):
 
 def test_programs_of_others_keep_their_own_ctrl_c(tmp_path):
     (tmp_path / "theirs").mkdir()
-    (tmp_path / "theirs" / "__init__.py").write_text("import vit_jax")
+    code = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)"
+    (tmp_path / "theirs" / "__init__.py").write_text(f"{code}\nimport vit_jax")
     code = "import signal\nprint(signal.getsignal(signal.SIGINT).__name__)"
     (tmp_path / "theirs" / "go.py").write_text(code)
     found = subprocess.run(
