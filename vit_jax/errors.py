@@ -46,6 +46,15 @@ def user_line(error: Exception) -> str:
     return f"{frame.filename}, line {frame.lineno}"
 
 
+def user_code_fails(what: str, error: Exception) -> UserError:
+    """What to raise for an error in a user's own code: `what` fails in its line."""
+    if isinstance(error, UserError):
+        return error
+    return UserError(
+        f"{what} fails in {user_line(error)} ({one_line(error)}); correct it."
+    )
+
+
 # All but tab, line feed, carriage return and backspace, which progress bars use.
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 

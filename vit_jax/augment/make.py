@@ -10,7 +10,7 @@ from jaxtyping import Array, Float32, Int32, Key, UInt8
 
 from vit_jax.augment import erase, geometry, mix, policies
 from vit_jax.augment.scaling import normalize, resize
-from vit_jax.errors import UserError, did_you_mean, one_line, user_line
+from vit_jax.errors import UserError, did_you_mean, user_code_fails, user_line
 
 # A user's own operations by name, (key, image uint8 [h, w, c]) -> image; config.code
 # fills it.
@@ -95,10 +95,7 @@ def _followed_by(policy: Callable, name: str) -> Callable:
                 f"({user_line(error)})."
             ) from error
         except Exception as error:
-            raise UserError(
-                f'The augmentation "{name}" fails in {user_line(error)} '
-                f"({one_line(error)}); correct it."
-            ) from error
+            raise user_code_fails(f'The augmentation "{name}"', error) from error
         found = getattr(result, "shape", None), getattr(result, "dtype", None)
         if found != (image.shape, image.dtype):
             what = f"{found[1]}{list(found[0])}" if found[1] else type(result).__name__

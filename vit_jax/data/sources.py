@@ -4,14 +4,7 @@ from typing import Any
 
 from vit_jax.data import from_cifar_files, from_digits, from_folder, from_tfds
 from vit_jax.data.dataset import Dataset, hold_out, with_test
-from vit_jax.errors import (
-    UserError,
-    one_line,
-    require_known,
-    shorten,
-    show,
-    user_line,
-)
+from vit_jax.errors import UserError, require_known, shorten, show, user_code_fails
 from vit_jax.files import user_path
 
 # For each config.data.source, a function from the "data" group of the settings to the
@@ -104,12 +97,10 @@ def load(config_data: Any) -> dict[str, Dataset]:
             f"{file}); mend that or give another folder."
         ) from error
     except Exception as error:
-        if isinstance(error, UserError) or config_data.source in _BUILT_IN:
+        if config_data.source in _BUILT_IN:
             raise
-        raise UserError(
-            f"The source {config_data.source} of config.code fails in "
-            f"{user_line(error)} ({one_line(error)}); correct it."
-        ) from error
+        what = f"The source {config_data.source} of config.code"
+        raise user_code_fails(what, error) from error
     is_mapping = isinstance(splits, dict) and "train" in splits
     if not is_mapping or not all(isinstance(s, Dataset) for s in splits.values()):
         raise UserError(

@@ -12,7 +12,7 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from ml_collections import ConfigDict
 
-from vit_jax.errors import UserError, one_line, require_known, user_line
+from vit_jax.errors import UserError, require_known, user_code_fails
 from vit_jax.models.mae import make_autoencoder
 from vit_jax.models.resnet import ResNet
 from vit_jax.models.variables import variable_shapes
@@ -228,10 +228,8 @@ def checked_shapes(
         result = jax.eval_shape(apply, shapes, image)
         jax.eval_shape(train, shapes, image)
     except Exception as error:
-        raise UserError(
-            f"The model {name} of config.code fails in {user_line(error)} "
-            f"({one_line(error)}); correct it."
-        ) from error
+        what = f"The model {name} of config.code"
+        raise user_code_fails(what, error) from error
     shape = getattr(result, "shape", None)
     if shape != (1, model.num_classes):
         what = f"a {type(result).__name__}" if shape is None else f"shape {list(shape)}"
