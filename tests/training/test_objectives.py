@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from vit_jax.models import ResNet, ViT, init_variables
@@ -168,3 +169,33 @@ def test_class_weights_by_hand():
     )
     assert weighted == pytest.approx(np.mean(np.multiply(each, [0.75, 0.75, 1.5])))
     assert same["accuracy"] == metrics["accuracy"]
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_class_weights_keep_each_images_own_class_the_most_probable(label_smoothing):
+    """96 images of one class and 4 of the other, which a model can tell apart."""
+    labels = jnp.array([0, 1])
+    smooth = optax.smooth_labels(jax.nn.one_hot(labels, 2), label_smoothing)
+    counts, weights = jnp.array([96, 4]), (100 / (2 * 96), 100 / (2 * 4))
+
+    def loss(logits):
+        parts = [
+            objectives.cross_entropy(
+                logits[i, None], smooth[i, None], label_smoothing, weights
+            )[0]
+            for i in range(2)
+        ]
+        return counts @ jnp.stack(parts) / 100
+
+    # The logits of the targets themselves are the least that any model can lose.
+    best = jnp.log(jnp.maximum(smooth, 1e-6))
+    np.testing.assert_allclose(jax.grad(loss)(best), 0, atol=1e-5)
+
+
+def test_class_weights_of_a_mixed_image():
+    targets = optax.smooth_labels(jnp.array([[0.7, 0.3]]), 0.2)
+    plain, _ = objectives.cross_entropy(jnp.array([[1.0, 0.0]]), targets, 0.2)
+    weighted, _ = objectives.cross_entropy(
+        jnp.array([[1.0, 0.0]]), targets, 0.2, class_weights=(2.0, 5.0)
+    )
+    assert weighted == pytest.approx(float(plain) * (0.7 * 2 + 0.3 * 5), rel=1e-6)

@@ -209,17 +209,21 @@ def cross_entropy(
     Args:
       targets: a distribution over the classes for each image, mixed and smoothed.
       label_smoothing: the fraction of each target that is spread over all classes.
-      class_weights: factor of each class's part of the loss; None: 1.
+      class_weights: factor of the losses of each class's images; a mixed image has the
+        mean of its classes' factors. None: 1.
 
     Returns:
       The loss; and "loss", "accuracy" (against each target's largest class) and
       "weighted_accuracy", where the predicted class counts by its fraction of the mixed
       image, lambda or 1 - lambda under MixUp and CutMix. Without mixing both are equal.
     """
-    counted = targets
+    losses = optax.losses.softmax_cross_entropy(logits, targets)
     if class_weights is not None:
-        counted = targets * jnp.asarray(class_weights)[None]
-    loss = optax.losses.softmax_cross_entropy(logits, counted).mean()
+        # A factor on each class's part of a smoothed target would move its largest part
+        # to a rare class.
+        labels = (targets - label_smoothing / targets.shape[-1]) / (1 - label_smoothing)
+        losses *= labels @ jnp.asarray(class_weights)
+    loss = losses.mean()
     predicted = logits.argmax(-1)
     accuracy = jnp.mean(predicted == targets.argmax(-1))
     picked = jnp.take_along_axis(targets, predicted[:, None], axis=1).mean()
