@@ -216,6 +216,17 @@ class _Failing(_Own):
         return super().__call__(images)
 
 
+class _Keeping(_Own):
+    """Has a variable of the collection `keeps`."""
+
+    keeps: str = "constants"
+
+    @nn.compact
+    def __call__(self, images, *, train=False):
+        self.variable(self.keeps, "scale", lambda: 2.0)
+        return super().__call__(images)
+
+
 class _WithoutTrain(nn.Module):
     num_classes: int = 10
     dtype: str = "float32"
@@ -237,6 +248,7 @@ class _WithoutTrain(nn.Module):
             r"own of config.code fails in .*_code.py, line \d+ .TypeError: ",
         ),
         (functools.partial(_Failing, only_training=True), "own of config.code fails"),
+        (_Keeping, r"variables of the collection 'constants' .* use batch_stats"),
         (_WithoutTrain, "must be a flax.linen.Module with the fields"),
         (nn.Dense, "must be a flax.linen.Module with the fields"),
     ],

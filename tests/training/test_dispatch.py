@@ -53,6 +53,14 @@ def test_stops_that_never_meet_take_a_smaller_program(experiment):
     assert size < 25 and size * len(calls) <= 1.3 * plan.total_steps
 
 
+def test_a_training_without_end_is_planned_at_once(experiment):
+    plan = dataclasses.replace(
+        experiment.plan, total_steps=10**12, eval_every=100, checkpoint_every=50
+    )
+    assert dispatch.program_size(plan, 50) == 50
+    assert dispatch.program_size(plan, 1) == 1
+
+
 def test_steps_in_a_dispatch_are_chosen_for_the_device(tiny_config, experiment):
     plan = experiment.plan
     train = experiment.splits["train"]

@@ -102,6 +102,14 @@ def test_images_of_one_class_are_refused():
         fit_logistic({"train": (np.ones((3, 2)), np.zeros(3, int))}, 1)
 
 
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_features_that_are_not_finite_are_refused(split):
+    splits = {name: (np.eye(3), np.arange(3)) for name in ("train", "val")}
+    splits[split][0][1, 2] = np.inf
+    with pytest.raises(UserError, match=f"features of {split} images are not finite"):
+        fit_logistic(splits, 3)
+
+
 @pytest.mark.slow
 def test_a_probe_of_a_run_changes_the_head_alone(
     tiny_config, tiny_run, tmp_path, capsys

@@ -38,5 +38,13 @@ def test_the_plan_of_a_later_stage_ends_where_it_began_plus_its_length(tiny_conf
 
 
 def test_steps_that_are_given_are_taken(tiny_config):
-    config = tiny_config(eval_every="7 steps", checkpoint_every="300 steps")
-    assert make_plan(config, 1000).checkpoint_every == 300
+    """1 epoch is 63 steps, of which 300 and 50 are no multiple."""
+    for checkpoints, evaluations in (
+        (300, "7 steps"),
+        (300, "1 epoch"),
+        (50, "1 epoch"),
+    ):
+        config = tiny_config(
+            eval_every=evaluations, checkpoint_every=f"{checkpoints} steps"
+        )
+        assert make_plan(config, 1000).checkpoint_every == checkpoints

@@ -133,6 +133,8 @@ def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
         ({"linear_probe": True}, "linear_probe=False, which cannot become True"),
         ({"data__select_on": "nothing"}, "select_on='val', which cannot become 'no"),
         ({"data__split_seed": 1}, "split_seed=0, which cannot become 1"),
+        ({"pretrained__path": "w"}, "pretrained.path='', which cannot become 'w'"),
+        ({"model__layer_init": "pytorch"}, "layer_init='normal', which cannot become"),
     ],
 )
 def test_what_steps_are_counted_and_chosen_by_never_changes(
@@ -193,13 +195,28 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_best(tiny_config, tmp_pat
     best = load_run(tmp_path)
     exploding = tiny_config(
         optim__name="sgd", optim__learning_rate=1e30, num_steps=12,
-        checkpoint_every="2 steps", log_every="1 steps", schedule__name="constant",
+        eval_every="12 steps", checkpoint_every="2 steps", log_every="1 steps",
+        schedule__name="constant",
     )  # fmt: skip
     with pytest.raises(UserError, match=r"(nan|inf).* in steps \d+ to \d+"):
         train_and_evaluate(exploding, tmp_path, resume_with_changes=True)
     after = load_run(tmp_path)
     assert after.step == best.step
     assert not differing(after.variables, best.variables)
+
+
+@pytest.mark.parametrize("num_steps", [1, 3])
+def test_a_validation_loss_that_is_not_finite_is_not_saved(
+    tiny_config, tmp_path, num_steps
+):
+    """The loss of a step is finite whose update spoils the parameters."""
+    config = tiny_config(
+        optim__name="sgd", optim__weight_decay=0.0, optim__learning_rate=1e38,
+        num_steps=num_steps, eval_every="1 steps", schedule__warmup="0 steps",
+    )  # fmt: skip
+    with pytest.raises(UserError, match=r"val loss is (nan|inf) after step 1; try a"):
+        train_and_evaluate(config, tmp_path)
+    assert not RunFolder(tmp_path).has_checkpoints()
 
 
 def command(workdir, *arguments):

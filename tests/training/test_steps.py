@@ -9,7 +9,7 @@ import pytest
 
 from tests.training.made import RESNET, batch_of
 from vit_jax.models import backend
-from vit_jax.training import experiment
+from vit_jax.training import experiment, steps
 
 _BUILT = {}
 
@@ -128,6 +128,15 @@ def test_ema_follows_the_parameters(tiny_config, splits):
     without, _ = one_step(tiny_config(), splits, num_steps=0)
     assert without.ema is None
     assert without.variables["params"] is without.params
+
+
+def test_what_is_no_fraction_is_not_averaged():
+    """A model of one's own may count in its running statistics."""
+    old = {"count": jnp.int32(3), "mean": jnp.float32(1)}
+    new = {"count": jnp.int32(5), "mean": jnp.float32(2)}
+    means = steps.next_averages(old, new, jnp.int32(1000), 0.75)
+    assert means["count"].dtype == jnp.int32
+    assert jax.device_get(means) == {"count": 5, "mean": 1.25}
 
 
 @pytest.mark.slow

@@ -81,6 +81,8 @@ def test_the_result_has_an_interval_and_what_to_type_next():
     assert describe_results(results, "r").startswith("test accuracy not known on 100")
     results["test"] = {"accuracy": None, "num_examples": 100, "loss": 0.5}
     assert "test reconstruction loss 0.5000 on 100" in describe_results(results, "r")
+    results["test"]["loss"] = None  # as results.json has a number that is not finite
+    assert "test reconstruction loss not known on" in describe_results(results, "r")
     assert "--config.pretrained.path=r" in describe_results(results, "r")
 
 

@@ -12,7 +12,7 @@ from flax import linen as nn
 from jax.typing import DTypeLike
 from ml_collections import ConfigDict
 
-from vit_jax.errors import UserError, require_known, user_code_fails
+from vit_jax.errors import UserError, require_known, show, user_code_fails
 from vit_jax.models.mae import make_autoencoder
 from vit_jax.models.resnet import ResNet
 from vit_jax.models.variables import variable_shapes
@@ -213,7 +213,8 @@ def checked_shapes(
       name: `config.model.name`. A row of this package is not checked.
 
     Raises:
-      UserError: the model fails, or its result is no array [batch, num_classes].
+      UserError: the model fails, has variables that a training does not keep, or its
+        result is no array [batch, num_classes].
     """
     if name in _BUILT_IN:
         return variable_shapes(model, image_shape)
@@ -230,6 +231,13 @@ def checked_shapes(
     except Exception as error:
         what = f"The model {name} of config.code"
         raise user_code_fails(what, error) from error
+    if unknown := sorted(shapes.keys() - {"params", "batch_stats"}):
+        raise UserError(
+            f"The model {name} of config.code makes variables of the collection "
+            f"{show(unknown[0])} when it is initialised, but a training keeps only "
+            "params and batch_stats; use batch_stats, or call self.sow only if not "
+            "self.is_initializing()."
+        )
     shape = getattr(result, "shape", None)
     if shape != (1, model.num_classes):
         what = f"a {type(result).__name__}" if shape is None else f"shape {list(shape)}"

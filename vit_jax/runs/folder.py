@@ -48,7 +48,8 @@ FREE_SETTINGS = {
 }
 
 # Settings without which the steps that are done mean something else: among them what
-# draws the images held out, which the model must not have been trained on.
+# draws the images held out, which the model must not have been trained on, and what
+# gives the parameters before the first step.
 _FIXED_SETTINGS = {
     "batch_size",
     "linear_probe",
@@ -58,6 +59,16 @@ _FIXED_SETTINGS = {
     "data.val_per_class",
     "data.validation",
     "data.validation_fraction",
+    "model.layer_init",
+    "model.mimetic_init",
+    "model.stem_init",
+    "model.token_init",
+    "pretrained.allow",
+    "pretrained.grid",
+    "pretrained.head",
+    "pretrained.path",
+    "pretrained.positions",
+    "pretrained.resize_patches",
 }
 
 # Folders of a run that are written to.

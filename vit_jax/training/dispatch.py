@@ -24,6 +24,7 @@ from vit_jax.training.plan import Plan
 
 # Limit in bytes for the images that the host copies to the devices for one dispatch.
 _MAX_COPIED_BYTES = 2**28
+_MAX_STOPS = 10_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +71,11 @@ def program_size(plan: Plan, most: int) -> int:
     that needs fewer steps computes the others in vain, so the number is the one with
     the least to compute; each dispatch counts as another step, for its launch.
     """
+    if most == 1:
+        return 1
     lengths, done = collections.Counter(), 0
-    while done < plan.total_steps:
+    # The first stops tell enough of a training that is very long.
+    while done < plan.total_steps and lengths.total() < _MAX_STOPS:
         lengths[length := _until_stop(plan, done)] += 1
         done += length
 

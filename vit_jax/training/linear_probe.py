@@ -112,9 +112,16 @@ def fit_logistic(
       with it, and whether these "converged".
 
     Raises:
-      UserError: all training images are of one class.
+      UserError: all training images are of one class, or a feature is not finite.
     """
     features, labels = splits["train"]
+    for name, (own, _) in splits.items():
+        if not np.isfinite(own).all():
+            raise UserError(
+                f"config.linear_probe is True, but features of {name} images are not "
+                "finite, so the weights are spoilt; give others in "
+                "config.pretrained.path."
+            )
     if len(np.unique(labels)) < 2:
         raise UserError(
             "config.linear_probe is True, but all training images are of one class; "

@@ -66,6 +66,15 @@ class TrainClock:
         return {"seconds": self.seconds, "cpu_seconds": self.cpu_seconds}
 
 
+def diverged(what: str) -> UserError:
+    """The error that ends a training whose numbers are not finite, as `what` says."""
+    return UserError(
+        f"{what}; try a lower config.optim.learning_rate, a longer "
+        "config.schedule.warmup, config.optim.clip_norm=1 or "
+        "config.model.dtype=float32. The checkpoints before it are untouched."
+    )
+
+
 class TrainLog:
     """Collects the metrics of each step and writes their means an interval later.
 
@@ -178,10 +187,7 @@ class TrainLog:
         self._progress.metrics(record)
         # A finite loss with a gradient that is not finite has spoilt the parameters.
         if not (math.isfinite(means["loss"]) and math.isfinite(means["grad_norm"])):
-            raise UserError(
+            raise diverged(
                 f"The training loss is {means['loss']} and the gradient's norm "
-                f"{means['grad_norm']} in steps {first} to {last}; try a lower "
-                "config.optim.learning_rate, a longer config.schedule.warmup, "
-                "config.optim.clip_norm=1 or config.model.dtype=float32. The "
-                "checkpoints before it are untouched."
+                f"{means['grad_norm']} in steps {first} to {last}"
             )

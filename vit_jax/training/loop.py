@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 from typing import NoReturn
 
 import jax
@@ -17,7 +18,7 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import Experiment
 from vit_jax.training.history import History
-from vit_jax.training.logs import TrainClock, TrainLog
+from vit_jax.training.logs import TrainClock, TrainLog, diverged
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import Progress, say, waiting
 from vit_jax.training.train_state import TrainState
@@ -141,7 +142,8 @@ class Loop:
 
     def _evaluate_and_save(self, is_due: bool) -> None:
         """Scores "val"; saves a checkpoint if one is due, or if it is the best or the
-        last because the stage stops early."""
+        last because the stage stops early. Raises UserError if the loss is not finite.
+        """
         experiment, plan, step = self._experiment, self._experiment.plan, self._step
         schedule = experiment.stage_config.schedule
         scale_before = self._history.lr_scale(schedule)
@@ -151,6 +153,9 @@ class Loop:
         self._log.record(
             {"step": step, "split": split, **scores, **self._log.clock.times()}
         )
+        if not math.isfinite(scores["loss"]):
+            # Before such a state is saved, from which no training could go on.
+            raise diverged(f"The {split} loss is {scores['loss']} after step {step}")
         accuracy = scores["accuracy"]
         shown = "" if accuracy is None else f"{split} accuracy {accuracy:.2%}, "
         self._progress.line(

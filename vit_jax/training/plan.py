@@ -64,8 +64,7 @@ def make_plan(config: ConfigDict, num_examples: int, first_step: int = 0) -> Pla
         # where rounding could prevent it. The steps between two stops are then always
         # as many, and few are computed in vain (see `dispatch.program_size`).
         ratio = round(checkpoint_every / eval_every)
-        units = {unit, parse_interval(config.eval_every)[1]}
-        if units != {"steps"} and abs(checkpoint_every - ratio * eval_every) <= ratio:
+        if unit != "steps" and abs(checkpoint_every - ratio * eval_every) <= ratio:
             checkpoint_every = ratio * eval_every
     return Plan(
         steps_per_epoch=steps_per_epoch,

@@ -78,19 +78,28 @@ def train_step(
         metrics["grad_norm"] = optim.global_norm(grads)
         if (ema := state.ema) is not None:
             new = {"params": params, "batch_stats": batch_stats}
-            ema = _next_averages(ema, new, step, ema_decay)
+            ema = next_averages(ema, new, step, ema_decay)
     metrics["learning_rate"] = jnp.float32(schedule(step)) * lr_scale
     return TrainState(step + 1, params, batch_stats, ema, opt_state), metrics
 
 
-def _next_averages(ema: Any, new: Any, step: Int[Array, ""], ema_decay: float) -> Any:
+def next_averages(ema: Any, new: Any, step: Int[Array, ""], ema_decay: float) -> Any:
+    """The moving averages `ema` with `new` counted in, after `step` steps.
+
+    In the first steps the decay is at most (1 + step) / (10 + step), so that the
+    initial values are soon forgotten.
+    """
     decay = jnp.minimum(ema_decay, (1.0 + step) / (10.0 + step))
     means = optax.incremental_update(new, ema, 1.0 - decay)
-    # The mean of two equal numbers may round to another one, and a frozen parameter
-    # must keep its bits.
-    return jax.tree.map(
-        lambda mean, new, old: jnp.where(new == old, old, mean), means, new, ema
-    )
+
+    def choose(mean, new, old):
+        if not jnp.issubdtype(new.dtype, jnp.floating):
+            return new  # such as a counter among a model's own running statistics
+        # The mean of two equal numbers may round to another one, and a frozen parameter
+        # must keep its bits.
+        return jnp.where(new == old, old, mean)
+
+    return jax.tree.map(choose, means, new, ema)
 
 
 def train_steps(

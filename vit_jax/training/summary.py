@@ -132,7 +132,8 @@ def describe_results(results: Mapping[str, Any], workdir: str) -> str:
             f"accuracy {test['accuracy']:.2%} (95% interval {low:.2%} to {high:.2%})"
         )
     elif "per_class" not in test:
-        score = f"reconstruction loss {test['loss']:.4f}"
+        loss = "not known" if test["loss"] is None else f"{test['loss']:.4f}"
+        score = f"reconstruction loss {loss}"
         commands = [
             "  python -m vit_jax.main --config=CONFIG --workdir=DIR "
             f"--config.pretrained.path={workdir}"
