@@ -44,7 +44,7 @@ def test_a_runs_network_is_drawn_into_its_folder(tiny_run, tmp_path, monkeypatch
     assert explain.main(["--architecture", f"--workdir={workdir}"]) == 0
     assert (workdir / "figures" / "architecture.png").exists()
     num_params = models.count_params(load_run(tiny_run[0]).variables["params"])
-    assert titles[0].startswith(f"run: {num_params:,} parameters, ")
+    assert titles[0].startswith(f"run\n{num_params:,} parameters, ")
 
 
 def test_a_masked_autoencoder_is_not_drawn_as_a_classifier():

@@ -1,5 +1,8 @@
 """Predictions in words, and the heat map over the photo itself."""
 
+import dataclasses
+
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -7,6 +10,7 @@ from PIL import Image
 from tests.interpret.untrained import IMAGES, make_resnet_run
 from vit_jax.analysis import predict as analysis_predict
 from vit_jax.analysis.predict import describe
+from vit_jax.errors import UserError
 from vit_jax.figures import style
 from vit_jax.interpret import attention, gradcam, inputs
 from vit_jax.predict import main
@@ -49,6 +53,14 @@ def test_attention_stands_beside_the_photo(tiny_run, pictures, tmp_path, monkeyp
     np.testing.assert_allclose(heat.get_array(), expected, rtol=1e-5)
     assert heat.get_extent() == [-0.5, 19.5, 19.5, -0.5]
     assert alone.get_title() == "attention, last block"
+
+
+def test_logits_that_are_not_finite_are_no_prediction():
+    run = make_resnet_run()
+    spoilt = jax.tree.map(lambda x: np.full_like(x, np.nan), run.variables)
+    run = dataclasses.replace(run, variables=spoilt, step=7)
+    with pytest.raises(UserError, match=r"step 7 in .* are not finite; give another"):
+        analysis_predict.finite_probabilities(run, IMAGES)
 
 
 @pytest.mark.slow

@@ -14,9 +14,12 @@ from vit_jax.figures.architecture import Branch
 )
 def test_the_figure_says_all_of_it(tmp_path, name, settings):
     described, _ = describe(name, **settings)
-    figure = figures.architecture(described, title="x" * 100)
+    figure = figures.architecture(described, title=f"{'x' * 100}\n1,234,567 parameters")
     path = style.save(figure, tmp_path / "a.png")
     assert path.stat().st_size > 30_000
+    assert (
+        figure.texts[0].get_text().endswith("…" + "x" * 31 + "\n1,234,567 parameters")
+    )
     (axes,) = figure.axes
     shown = [text.get_text() for text in axes.texts]
     for part in (*described.parts, *flat(described.block)):

@@ -7,9 +7,11 @@ import warnings
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
+from matplotlib.legend import Legend
 
 from vit_jax.errors import printable
-from vit_jax.figures import compare, confusion, predict, style
+from vit_jax.figures import compare, confusion, embedding, predict, roc, style
+from vit_jax.metrics.roc import RocCurve
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,15 @@ def test_long_names_lose_their_middle():
         short = style.ellipsize("a_long_name.jpg", length)
         assert len(short) == length
         assert short.startswith("a_l") and short.endswith(".jpg")
+
+
+def test_shortened_names_differ():
+    names = ["large_carnivores", "cat", "large_omnivores_and_herbivores", "whitewolf"]
+    short = style.short_names(names)
+    assert len(set(short)) == 4 and short[1::2] == names[1::2]
+    assert short[::2] == ["large_…nivores", "large_…bivores"]
+    # A name that stands twice, as in a figure of several images of a class.
+    assert style.short_names(["x" * 30, "x" * 30]) == ["xxxxxx…xxxxxx"] * 2
 
 
 @pytest.mark.parametrize("count", [1, 10, 100])
@@ -127,3 +138,26 @@ def test_names_that_no_font_shows_are_escaped_on_every_axis(tmp_path):
         style.save(figure, tmp_path / "figure.png")
         labels = [x.get_text() for axes in figure.axes for x in axes.get_yticklabels()]
         assert any(shown in label for label in labels)
+
+
+def test_characters_that_the_font_lacks_are_escaped(tmp_path):
+    """Two classes would both be boxes without a name."""
+    figure = confusion.confusion_matrix(np.eye(2, dtype=int), ("猫", "犬 é✓"))
+    style.save(figure, tmp_path / "figure.png")
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels == ["\\u732b", "\\u72ac é✓"]
+
+
+def test_names_with_an_underscore_stand_in_legends():
+    names, x = ("_background", "cat"), np.linspace(0, 1, 6)
+    curves = {name: (x, x) for name in names}
+    points, labels = np.zeros((2, 2)), np.arange(2)
+    for figure in (
+        embedding.class_scatter({"t-SNE": points}, labels, names),
+        roc.roc_curves([RocCurve(x, x, 0.5)] * 2, names, 0.5),
+        compare.training_curves({"val": curves}, {"val": curves}),
+        compare.accuracy_over_time({name: [curve] for name, curve in curves.items()}),
+    ):
+        legends = figure.findobj(Legend)
+        texts = [text.get_text() for legend in legends for text in legend.get_texts()]
+        assert all(any(name in text for text in texts) for name in names)

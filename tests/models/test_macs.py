@@ -48,6 +48,15 @@ def test_count_macs_of_sides_that_do_not_halve():
     )  # fmt: skip
 
 
+def test_what_has_no_result_counts_nothing():
+    class Printing(nn.Module):
+        def __call__(self, images, *, train=False):
+            jax.debug.print("{}", images.mean())
+            return images @ jnp.ones((3, 2))
+
+    assert models.count_macs(Printing(), CIFAR) == 32 * 32 * 3 * 2
+
+
 def test_a_loop_counts_as_often_as_it_runs():
     class Loop(nn.Module):
         @nn.compact

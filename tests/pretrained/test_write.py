@@ -1,5 +1,6 @@
 """Parameters in timm's names, written and read again."""
 
+import jax
 import numpy as np
 import pytest
 from flax import traverse_util
@@ -7,7 +8,7 @@ from flax import traverse_util
 from tests.pretrained.loading import OURS, SHAPE, SIZES, load
 from tests.pretrained.weight_files import numpy_vit
 from vit_jax.errors import UserError
-from vit_jax.models import MaskedAutoencoder, ResNet, ViT
+from vit_jax.models import MaskedAutoencoder, ResNet, ViT, init_variables
 from vit_jax.pretrained import read_weights, save_timm
 
 
@@ -28,6 +29,16 @@ def test_what_is_written_is_read_again_with_what_names_do_not_tell(tmp_path):
     assert not report.differences and report.settings["num_heads"] == 2
     for name, array in OURS.items():
         np.testing.assert_array_equal(again[name], array)
+
+
+@pytest.mark.parametrize("width, mlp_ratio", [(36, 2.125), (20, 1.125), (224, 4.2)])
+def test_timm_makes_the_same_hidden_layer(tmp_path, width, mlp_ratio):
+    """timm truncates the product of width and ratio."""
+    model = ViT(2, width=width, depth=1, num_heads=1, mlp_ratio=mlp_ratio, patch_size=8)
+    params = init_variables(model, jax.random.key(0), SHAPE)["params"]
+    arguments = save_timm(tmp_path / "x", model, params, SHAPE)
+    hidden = params["block0"]["mlp"]["hidden"]["bias"].size
+    assert int(width * arguments["mlp_ratio"]) == hidden
 
 
 def test_only_a_vit_is_written(tmp_path):

@@ -109,7 +109,7 @@ def draw_architecture(
     macs = models.count_macs(model, image_shape)
     figure = architecture_figures.architecture(
         described,
-        title=f"{name}: {num_params:,} parameters, {2e-9 * macs:.3g} GFLOPs per image",
+        title=f"{name}\n{num_params:,} parameters, {2e-9 * macs:.3g} GFLOPs per image",
     )
     stem = "architecture" if options.workdir else f"architecture_{name}"
     default = RunFolder(options.workdir).figures if options.workdir else pathlib.Path()

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 from matplotlib.figure import Figure
 
+from vit_jax.analysis.predict import finite_probabilities
 from vit_jax.analysis.report import report_folder
 from vit_jax.analysis.run_data import MAX_IMAGES, load_splits, read_split
 from vit_jax.errors import UserError
@@ -153,11 +154,11 @@ def explain_images(
       pictures: what the maps of the first images are drawn over, of any size.
       **map_options: those of `explain_vit`; a ResNet has none.
     """
-    probabilities = run.predict(images, calibrated=True)
+    probabilities = finite_probabilities(run, images)
     classes = probabilities.argmax(axis=1)
+    short = style.short_names(run.class_names)
     captions = [
-        f"{caption},\npredicted {style.short_class(run.class_names[index])} "
-        f"({probability:.0%})"
+        f"{caption},\npredicted {short[index]} ({probability:.0%})"
         for caption, index, probability in zip(
             captions, classes, probabilities.max(axis=1), strict=True
         )

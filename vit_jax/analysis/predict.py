@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from vit_jax.errors import UserError
 from vit_jax.figures import predict as predict_figures
 from vit_jax.figures import style
 from vit_jax.files import make_folder
@@ -45,6 +46,19 @@ def describe(
     else:
         sentence = f"unsure: perhaps {best}"
     return {"top": top, "sentence": sentence}
+
+
+def finite_probabilities(
+    run: Run, images: UInt8[np.ndarray, "n height width channels"]
+) -> Float[np.ndarray, "n classes"]:
+    """The run's calibrated probabilities; raises UserError if one is not finite."""
+    probabilities = run.predict(images, calibrated=True)
+    if not np.isfinite(probabilities).all():
+        raise UserError(
+            f"Logits of the model of step {run.step:,} in {run.workdir} are not "
+            "finite; give another --checkpoint, or train with a lower learning rate."
+        )
+    return probabilities
 
 
 def predict(options: argparse.Namespace) -> int:
@@ -110,7 +124,7 @@ def predict_files(
         )
     for start in range(0, len(images), _BATCH_SIZE):
         batch = images[start : start + _BATCH_SIZE]
-        probabilities = run.predict(batch, calibrated=True)
+        probabilities = finite_probabilities(run, batch)
         found = [describe(values, run.class_names) for values in probabilities]
         maps: Any = [None] * len(batch)
         if figures is not None and isinstance(run.model, ViT):

@@ -105,8 +105,9 @@ def architecture(described: Architecture, *, title: str = "Architecture") -> Fig
     notes = [line for note in described.notes for line in textwrap.wrap(note, 90)]
     notes_height = 0.1 + _LINE_HEIGHT * len(notes)
 
+    lines = [style.ellipsize(line, 62) for line in title.splitlines()]
     figure = style.new_figure(
-        width + 0.3, height + notes_height + 0.5, style.ellipsize(title, 62)
+        width + 0.3, height + notes_height + 0.3 + 0.2 * len(lines), "\n".join(lines)
     )
     axes = figure.add_subplot()
     axes.set_axis_off()

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from vit_jax.errors import printable
 from vit_jax.figures import style
 
 # A run's name -> its x and y values.
@@ -29,7 +28,7 @@ def training_curves(
             looks = zip(curves.items(), style.colors(len(curves)), strict=True)
             for index, ((name, (x, y)), color) in enumerate(looks):
                 dashes = style.LINE_STYLES[index % 4]
-                look = {"color": color, "label": name}
+                look = {"color": color, "label": style.legend_name(name)}
                 style.draw_measured(axes, x, factor * y, dashes, **look)
             style.label_axes(axes, split, "epoch")
         axes_row[0].set_ylabel(unit, fontsize=10)
@@ -72,7 +71,7 @@ def accuracy_over_time(
         end = f"{seeds}ends at {np.mean(last):.1f}" if last else "no evaluations"
         if not last:
             look |= {"linestyle": "none", "marker": "none"}
-        axes.plot([], [], **look, label=f"{name} ({end})")
+        axes.plot([], [], **look, label=f"{style.legend_name(name)} ({end})")
     axes.set_xlim(left=0)
     axes.legend(fontsize=9, frameon=False, loc="best")
     return figure
@@ -92,7 +91,7 @@ def accuracy_chart(
       columns: heading -> a text for each row, beside the dots.
       title: says what the intervals are.
     """
-    names = list(map(printable, accuracies))
+    names = list(map(style.drawable, accuracies))
     percent = 100 * np.array(list(accuracies.values()))
     width = 5.0 + 0.08 * max(map(len, names)) + 1.1 * len(columns)
     figure = style.new_figure(width, 1.7 + 0.42 * len(names), title)

@@ -7,7 +7,6 @@ from jaxtyping import Int
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vit_jax.errors import printable
 from vit_jax.figures import style
 
 
@@ -60,7 +59,7 @@ def top_confusions(
       class_names: in the order of the classes.
     """
     num_rows = max(len(one_way), len(both_ways))
-    longest = max(len(style.ellipsize(name, 18)) for name in class_names)
+    longest = max(map(len, style.short_names(class_names, 18)))
     width = 7.0 + 0.3 * longest
     figure = style.new_figure(width, 1.4 + 0.3 * num_rows, "Most frequent mistakes")
     left, right = figure.subplots(1, 2)
@@ -80,7 +79,7 @@ def _draw_pairs(
 ) -> None:
     style.label_axes(axes, title, "images")
     axes.grid(False, axis="y")
-    short = [style.ellipsize(printable(name), 18) for name in class_names]
+    short = style.short_names([*map(style.drawable, class_names)], 18)
     names = [f"{short[a]} {arrow} {short[b]}" for a, b, _, _ in pairs]
     counts = [count for _, _, count, _ in pairs]
     bars = axes.barh(range(len(pairs)), counts, color=style.BLUE)

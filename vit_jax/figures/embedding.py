@@ -37,7 +37,7 @@ def class_scatter(
                 alpha=0.75,
                 color=palette[index],
                 marker=style.MARKERS[index % len(style.MARKERS)],
-                label=class_name,
+                label=style.legend_name(class_name),
             )
         if many:
             label = f"{len(class_names) - len(named)} other classes"

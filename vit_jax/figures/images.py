@@ -26,12 +26,12 @@ def predictions(
     """
     # At 9 points a caption with more than "automobile" would meet its neighbour.
     size = 9 if max(map(len, class_names)) <= 10 else 8
+    short = style.short_names(class_names)
 
     def draw(axes: Axes, index: int) -> None:
         right = labels[index] == predicted[index]
-        name = style.short_class(class_names[predicted[index]])
-        name += f" ({100 * confidence[index]:.0f}%)"
-        true = style.short_class(class_names[labels[index]])
+        name = f"{short[predicted[index]]} ({100 * confidence[index]:.0f}%)"
+        true = short[labels[index]]
         text = f"✓ {name}\n" if right else f"✗ true {true},\npredicted {name}"
         color = style.GREEN if right else style.RED
         style.show_image(axes, images[index], text, color=color, fontsize=size)
@@ -52,14 +52,14 @@ def disagreements(
     `probabilities` are the model's, and `people` has the fraction of people who chose
     each class.
     """
+    short = style.short_names(class_names)
 
     def draw(axes: Axes, index: int) -> None:
-        lines = [f"label: {style.short_class(class_names[labels[index]])}"]
+        lines = [f"label: {short[labels[index]]}"]
         for who, values in (("model", probabilities), ("people", people)):
             first = values[index].argmax()
             percent = 100 * values[index, first]
-            name = style.short_class(class_names[first])
-            lines.append(f"{who}: {name} ({percent:.0f}%)")
+            lines.append(f"{who}: {short[first]} ({percent:.0f}%)")
         style.show_image(axes, images[index], "\n".join(lines))
 
     title = "Where model and people differ most"
@@ -148,7 +148,7 @@ def augmentations(
     `names` are the classes of the originals, and `captions` has a text for each view,
     such as what it was mixed with.
     """
-    columns = 1 + augmented.shape[1]
+    columns, short = 1 + augmented.shape[1], style.short_names(names)
 
     def draw(axes: Axes, index: int) -> None:
         row, column = divmod(index, columns)
@@ -156,8 +156,7 @@ def augmentations(
             caption = captions[row][column - 1]
             style.show_image(axes, augmented[row, column - 1], caption, fontsize=6)
         else:
-            name = style.short_class(names[row])
-            style.show_image(axes, originals[row], name, fontsize=8)
+            style.show_image(axes, originals[row], short[row], fontsize=8)
             axes.spines[:].set(color=style.BLUE, linewidth=2.5)
 
     return _grid(len(originals) * columns, columns, draw, title, cell=(1.05, 1.12))

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 
-from vit_jax.errors import printable
 from vit_jax.figures import attention, style
 
 # Size of a picture's panel in inches: the square root of its area, and the range of its
@@ -63,7 +62,7 @@ def prediction(
         attention.add_color_bar(figure, grid[np.newaxis, :3])
     axes = grid[-1]
     style.label_axes(axes, sentence, "probability (%)")
-    names = list(map(printable, top_names))
+    names = list(map(style.drawable, top_names))
     bars = axes.barh(names, 100 * np.array(top_probabilities), color=style.BLUE)
     for bar in bars[1:]:
         bar.set_color(style.SKY)

@@ -37,7 +37,7 @@ def roc_curves(
             area = curves[index].auc
             area = "no curve" if math.isnan(area) else f"{area:.4f}"
             look = {"color": style.PALETTE[place], "ls": style.LINE_STYLES[place // 4]}
-            label = f"{class_names[index]} ({area})"
+            label = f"{style.legend_name(class_names[index])} ({area})"
             _draw_curve(axes, curves[index], linewidth=1.5, label=label, **look)
         if others:
             axes.plot([], [], color="0.85", label="other classes")

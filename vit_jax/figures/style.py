@@ -1,14 +1,19 @@
 """The look of every figure: colours, sizes, labels, and how it is saved."""
 
+import collections
+import functools
 import io
+import itertools
 import pathlib
 from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
 from jaxtyping import Int, Shaped, UInt8
+from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
 
 from vit_jax.errors import printable
@@ -33,6 +38,8 @@ MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "p")
 
 DIVERGING = "PuOr"
 HEAT = "inferno"
+
+_ZERO_WIDTH_SPACE = "\u200b"
 
 # More bars, rows or names of classes than these cannot be read in one figure.
 MAX_CLASSES = 20
@@ -75,14 +82,41 @@ class _PlainFigure(Figure):
     """A figure that shows every text as it is.
 
     A dollar sign in the name of a class, a file or a run starts no formula, and what a
-    font cannot show is escaped.
+    font cannot show is escaped, as "\\u732b".
     """
 
     def draw(self, renderer) -> None:
         for text in self.findobj(Text):
             text.set_parse_math(False)
-            text.set_text(printable(text.get_text()))
+            text.set_text(drawable(text.get_text(), text.get_fontproperties()))
         super().draw(renderer)
+
+
+def drawable(text: str, properties: FontProperties | None = None) -> str:
+    """The text with every character escaped that cannot be shown, by default in the
+    usual font.
+
+    Labels of ticks need it: their axis sets them anew each time it is drawn.
+    """
+    shown = _characters_of(properties or FontProperties())
+    return "".join(
+        char if char == "\n" or ord(char) in shown else ascii(char)[1:-1]
+        for char in printable(text)
+    )
+
+
+@functools.lru_cache
+def _characters_of(properties: FontProperties) -> frozenset[int]:
+    """The characters that a font can show; those of all families where it names some.
+
+    Each has its Unicode number.
+    """
+    found: set[int] = set()
+    for family in properties.get_family():
+        one = properties.copy()
+        one.set_family(family)
+        found |= font_manager.get_font(font_manager.findfont(one)).get_charmap().keys()
+    return frozenset(found)
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
@@ -101,9 +135,33 @@ def ellipsize(text: str, length: int) -> str:
     return f"{text[: (length - 1) // 2]}…{text[-(length // 2) :]}"
 
 
-def short_class(name: str) -> str:
-    """The name of a class for the caption of a small image."""
-    return ellipsize(name, 13)
+def short_names(names: Sequence[str], length: int = 13) -> list[str]:
+    """Each name shortened by `ellipsize`, but less where several would become equal.
+
+    Args:
+      names: different ones, such as of classes.
+      length: in characters; 13 fit above a small image.
+    """
+    groups = collections.defaultdict(list)
+    for name in names:
+        groups[ellipsize(name, length)].append(name)
+    shown = {}
+    for group in groups.values():
+        enough = next(
+            size
+            for size in itertools.count(length)
+            if len({ellipsize(name, size) for name in group}) == len(set(group))
+        )
+        shown |= {name: ellipsize(name, enough) for name in group}
+    return [shown[name] for name in names]
+
+
+def legend_name(name: str) -> str:
+    """The name of a class or a run as a label that every legend shows.
+
+    Matplotlib leaves labels that begin with "_" out of its legends.
+    """
+    return f"{_ZERO_WIDTH_SPACE}{name}" if name.startswith("_") else name
 
 
 def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
@@ -123,7 +181,7 @@ def label_classes(axis, class_names: Sequence[str], rotation: float = 0) -> None
     turned = {"rotation": rotation, "ha": "right", "rotation_mode": "anchor"}
     axis.set_ticks(
         range(0, len(class_names), step),
-        list(map(printable, class_names[::step])),
+        list(map(drawable, class_names[::step])),
         fontsize=9 if len(class_names) <= MAX_CLASSES else 7,
         **(turned if rotation else {}),
     )

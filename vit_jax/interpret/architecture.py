@@ -18,7 +18,7 @@ from vit_jax.interpret.traced import (
 
 _POSITIONS = {
     "learned": "learned",
-    "sinusoidal_1d": "sines and cosines of the place in the sequence",
+    "sinusoidal_1d": "sines and cosines of the place",
     "sinusoidal_2d": "sines and cosines of row and column",
 }
 _POOLING = {"max_pool": "3 × 3 max pooling", "avg_pool": "2 × 2 average pooling"}

@@ -27,7 +27,9 @@ def stem_filters(run: Run) -> Float[np.ndarray, "height width channels filters"]
         side, channels = run.model.patch_size, run.image_shape[2]
         kernel = kernel.reshape(side, side, -1, kernel.shape[1])[:, :, :channels]
     filters = np.asarray(kernel).reshape(-1, kernel.shape[-1]).T
-    components = PCA(min(_MAX_FILTERS, *filters.shape)).fit(filters).components_
+    # The filters minus their mean span one dimension less than there are filters.
+    most = max(1, min(_MAX_FILTERS, len(filters) - 1, filters.shape[1]))
+    components = PCA(most).fit(filters).components_
     return components.T.reshape(*kernel.shape[:3], -1)
 
 

@@ -74,6 +74,11 @@ ACTIVATIONS: dict[str, Callable] = {
 }
 
 
+def mlp_width(width: int, mlp_ratio: float) -> int:
+    """Width of the hidden layer of a block's MLP, at least 1."""
+    return max(1, round(width * mlp_ratio))
+
+
 class Mlp(nn.Module):
     """Two dense layers on each token, with dropout after each."""
 
@@ -89,11 +94,10 @@ class Mlp(nn.Module):
     ) -> Float[Array, "batch tokens width"]:
         """The MLP's output; `dot_general` is that of the first layer."""
         settings, width = self.settings, tokens.shape[-1]
-        hidden_width = max(1, round(width * settings.mlp_ratio))
         dense = functools.partial(nn.Dense, dtype=settings.dtype)
         inits = dense_inits(settings.layer_init, width)
         x = dense(
-            hidden_width,
+            mlp_width(width, settings.mlp_ratio),
             dot_general=dot_general or backend.dot_general(),
             name="hidden",
             **inits,
@@ -101,7 +105,7 @@ class Mlp(nn.Module):
         x = backend.with_stored_gradient(x)
         x = ACTIVATIONS[settings.activation](x)
         x = Dropout(settings.dropout, deterministic=not train)(x)
-        inits = dense_inits(settings.layer_init, hidden_width)
+        inits = dense_inits(settings.layer_init, x.shape[-1])
         x = dense(width, dot_general=backend.dot_general(), name="out", **inits)(x)
         x = backend.with_stored_gradient(x)
         # Two dropouts in a row keep what both keep.

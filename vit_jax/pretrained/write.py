@@ -1,7 +1,6 @@
 """Writes a ViT's parameters as timm has them."""
 
 import json
-import math
 import os
 from typing import Any
 
@@ -11,6 +10,7 @@ from flax import traverse_util
 
 from vit_jax.errors import UserError
 from vit_jax.models import ViT
+from vit_jax.models.encoder import mlp_width
 from vit_jax.pretrained.layouts import TIMM
 from vit_jax.pretrained.rename import unified_shape
 from vit_jax.pretrained.safetensors_format import write_safetensors
@@ -113,6 +113,10 @@ def _to_timm(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
 def _timm_arguments(model: ViT, image_shape: tuple[int, int, int]) -> dict[str, Any]:
     """Keyword arguments of `timm.models.VisionTransformer`."""
     height, width, channels = image_shape
+    hidden = mlp_width(model.width, model.mlp_ratio)
+    mlp_ratio = hidden / model.width
+    if int(model.width * mlp_ratio) != hidden:  # as timm truncates it
+        mlp_ratio = (hidden + 0.5) / model.width
     return {
         "img_size": [height, width],
         "patch_size": model.patch_size,
@@ -125,7 +129,7 @@ def _timm_arguments(model: ViT, image_shape: tuple[int, int, int]) -> dict[str, 
         "embed_dim": model.width,
         "depth": model.depth,
         "num_heads": model.num_heads,
-        "mlp_ratio": math.floor(model.width * model.mlp_ratio + 0.5) / model.width,
+        "mlp_ratio": mlp_ratio,
         "qkv_bias": model.qkv_bias,
         "init_values": model.layer_scale or None,
         "reg_tokens": model.num_registers,
