@@ -30,6 +30,7 @@ from experiments.launching.options import (
     data_settings,
     parse,
     positive_float,
+    refuse_data_of_digits,
     report_left,
 )
 from experiments.launching.summary import describe_job
@@ -95,12 +96,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = parse(parser, arguments)
     if not options.study:
         raise UserError(f"--study is missing; give one of {', '.join(STUDIES)}.")
-    source = load_config_file(STUDIES[options.study].config).data.source
-    if options.data and source == "digits":
-        raise UserError(
-            f"--data is the folder of CIFAR-10, but --study={options.study} trains on "
-            "scikit-learn's digits; leave it out."
-        )
+    refuse_data_of_digits(options.data, load_config_file(STUDIES[options.study].config))
     if options.record and options.record.suffix != ".json":
         raise UserError(
             f"--record is {options.record}, but the record is a JSON file, beside "

@@ -28,6 +28,8 @@ from experiments.launching.options import (
     add_seeds,
     data_settings,
     positive_float,
+    refuse_data_of_digits,
+    refuse_place,
     refuse_seed,
 )
 from experiments.launching.summary import show_mean_std
@@ -42,6 +44,7 @@ from vit_jax.models import backend
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.lock import lock
+from vit_jax.runs.user_code import add_user_code
 from vit_jax.training.progress import say
 from vit_jax.training.summary import summarize
 
@@ -134,10 +137,13 @@ def main(arguments: Sequence[str]) -> None:
         lengths = {"num_epochs": options.num_epochs, "num_steps": None}
         lengths["time_budget"] = None
         overrides += [f"--config.{key}={value}" for key, value in lengths.items()]
+    refuse_place(options.data, overrides)
     config = apply_overrides(load_config_file(options.config), overrides)
+    refuse_data_of_digits(options.data, config)
     for key, value in data_settings(options.data).items():
         config[key] = value
     check_sweep(config)
+    add_user_code(config.code)
     rates = [config.optim.learning_rate]
     if options.learning_rates:
         rates = [*dict.fromkeys(_rates(options.learning_rates))]

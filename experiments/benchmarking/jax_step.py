@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 from vit_jax.config import apply_overrides, load_config_file, make_config
 from vit_jax.data import Dataset
 from vit_jax.parallel import mesh as meshes
+from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.input_pipeline import InputPipeline
@@ -42,7 +43,9 @@ def load_config(model: str, batch_size: int, overrides: Sequence[str]) -> Config
         "data.std": (0.25, 0.24, 0.26),
     }.items():
         config[key] = value
-    return apply_overrides(config, overrides)
+    config = apply_overrides(config, overrides)
+    add_user_code(config.code)
+    return config
 
 
 def without_augmentation(config: ConfigDict) -> ConfigDict:

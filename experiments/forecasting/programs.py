@@ -20,6 +20,7 @@ from vit_jax.data.dataset import Dataset
 from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.parallel import mesh as meshes
+from vit_jax.runs.user_code import add_user_code
 from vit_jax.training import dispatch
 from vit_jax.training.experiment import Experiment, make_experiment
 from vit_jax.training.experiment import compile_evaluation as compile_eval_step
@@ -89,6 +90,7 @@ def make_described(config: ConfigDict, device: jax.Device) -> Experiment:
                 f"config.{key} is set, but a forecast covers runs of one stage, "
                 "without a teacher or a linear probe; leave the setting out."
             )
+    add_user_code(config.code)
     config = config.copy_and_resolve_references()
     config.num_devices = 1
     with computing_for(device):

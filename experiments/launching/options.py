@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from experiments.launching.jobs import Job, Jobs, as_child, stop
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
@@ -101,8 +103,8 @@ def parse(
     options, overrides = parser.parse_known_args(arguments)
     refuse_seed(overrides)
     options.deadline = time.monotonic() + options.time_limit_seconds
+    refuse_place(options.data, overrides)
     options.settings = {}
-    where = ("data.source", "data.dir", "data.download")
     for argument in overrides:
         key, equals, value = argument.partition("=")
         if not (key.startswith("--config.") and equals):
@@ -111,9 +113,24 @@ def parse(
                 "--config.group.name=value, and --help lists the rest."
             )
         options.settings[key.removeprefix("--config.")] = value
-        if options.data and key.removeprefix("--config.") in where:
-            raise UserError(f"--data says where CIFAR-10 lies; leave out {argument}.")
     return options
+
+
+def refuse_place(folder: str | None, overrides: Sequence[str]) -> None:
+    """Refuses settings that say where the data lie beside --data."""
+    for argument in overrides:
+        key = argument.partition("=")[0].removeprefix("--config.")
+        if folder and key in ("data.source", "data.dir", "data.download"):
+            raise UserError(f"--data says where CIFAR-10 lies; leave out {argument}.")
+
+
+def refuse_data_of_digits(folder: str | None, config: ConfigDict) -> None:
+    """Refuses --data where a config trains on scikit-learn's digits."""
+    if folder and config.data.source == "digits":
+        raise UserError(
+            "--data is the folder of CIFAR-10, but the config trains on scikit-learn's "
+            "digits; leave it out."
+        )
 
 
 def data_settings(folder: str | None) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import io
 import struct
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -95,6 +96,19 @@ def test_16_bits_are_scaled_to_8(suffix, tmp_path):
     Image.fromarray(RAMP).save(tmp_path / f"image.{suffix}")
     image, _ = read_image(tmp_path / f"image.{suffix}")
     np.testing.assert_array_equal(image[..., 0], RAMP >> 8)
+
+
+def test_a_transparent_value_of_16_bits_becomes_white(tmp_path):
+    """Pillow writes none; it stands in the chunk before that of the pixels."""
+    file = io.BytesIO()
+    Image.fromarray(RAMP).save(file, "PNG")
+    content, value = b"tRNS" + struct.pack(">H", RAMP[1, 1]), int(RAMP[1, 1])
+    chunk = struct.pack(">I", 2) + content + struct.pack(">I", zlib.crc32(content))
+    place = file.getvalue().index(b"IDAT") - 4
+    path = tmp_path / "image.png"
+    path.write_bytes(file.getvalue()[:place] + chunk + file.getvalue()[place:])
+    expected = np.where(value == RAMP, 255, RAMP >> 8)
+    np.testing.assert_array_equal(read_image(path)[0][..., 0], expected)
 
 
 @pytest.mark.parametrize("suffix", ["tif", "pfm"])

@@ -11,14 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.benchmarking.jax_step import load_config
+from experiments.forecasting.programs import make_described
 from experiments.sweep import main
 from experiments.sweeping.loop import restore, run_sweep, save
 from experiments.sweeping.members import Member, Sweep, check_sweep
 from vit_jax import data
+from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.errors import UserError
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.lock import lock
+from vit_jax.runs.user_code import own_tables
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.plan import make_plan
 from vit_jax.training.train import train_and_evaluate
@@ -207,6 +211,27 @@ def test_refused(tiny_config, changes, message):
         check_sweep(tiny_config(**changes))
 
 
+@pytest.mark.parametrize("command", ["sweep", "benchmark", "forecast"])
+def test_code_of_ones_own_is_known_to_every_command(tmp_path, monkeypatch, command):
+    # The file does not become trusted on this machine.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = tmp_path / "own.py"
+    file.write_text("SOURCES = {'mine': lambda config_data: 1 / 0}\n")
+    settings = [f"--config.code={file}", "--config.data.source=mine"]
+    with own_tables():
+        if command == "benchmark":  # whose images are random
+            load_config("vit_laptop", 8, settings)
+            assert "mine" in data.SOURCES
+            return
+        with pytest.raises(UserError, match=r"own.py, line 1 .ZeroDivisionError: "):
+            if command == "sweep":
+                out = f"--out={tmp_path}/a.json"
+                main([out, "--config=configs/vit_digits.py", *settings])
+            else:
+                config = apply_overrides(load_config_file("vit_digits"), settings)
+                make_described(config, types.SimpleNamespace(compute_capability="9.0"))
+
+
 def test_learning_rates_are_checked(tmp_path):
     arguments = [f"--out={tmp_path}/a.json", "--config=configs/vit_digits.py"]
     with pytest.raises(UserError, match=r"learning_rate is -1\.0, but"):
@@ -222,6 +247,8 @@ def test_learning_rates_are_checked(tmp_path):
         ("--config.seed", "--seeds=N says how many"),
         ("--learning_rates=1e-3;1", "no list of numbers; write for example"),
         ("--num_epochs=1 --config.num_steps=9", "num_steps=9 each give a length"),
+        ("--data=files", "trains on scikit-learn's digits; leave it out"),
+        ("--data=files --config.data.dir=d", "leave out --config.data.dir=d"),
     ],
 )
 def test_options_that_say_nothing_are_refused(tmp_path, given, message):

@@ -142,7 +142,12 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _to_rgb(image: Image.Image, is_deep: bool) -> Image.Image:
     if is_deep:  # Pillow would clip at 255.
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+        deep = np.asarray(image)
+        pixels = (deep >> 8).astype(np.uint8)
+        # PNG has one value of 16 bits that is transparent.
+        if (transparent := image.info.get("transparency")) is not None:
+            pixels[deep == transparent] = 255
+        image = Image.fromarray(pixels)
     elif image.mode in ("F", "I"):
         raise ValueError(
             f"pixels of 32 bits (mode {image.mode}), whose white is not known"

@@ -91,7 +91,7 @@ def grouped_bars(
             )
         elif factor > 1 and len(shown) <= 10 and len(groups) == 2:
             axes.bar_label(bars, fmt="%.0f", fontsize=8, padding=1)
-    style.legend_above(axes, 4)
+    style.legend_above(axes, 4 if len(shown) > 4 else 2)
     return figure
 
 
