@@ -3,11 +3,12 @@
     python -m vit_jax.main --config=configs/vit_cifar_fast.py --workdir=runs/vit_fast
     python -m vit_jax.main --config=configs/vit_cifar_fast.py:short --workdir=runs/short
 
-The model is that of vit_laptop.py with a stem of twice the width, and tokens of width
-256 in place of 192: six 3x3 convolutions with BatchNorm leave 16 tokens of an image,
-which two blocks classify. The recipe has Muon for the blocks' matrices and the
-convolutions, AdamW for the rest, flips that alternate between epochs, TrivialAugment,
-and MixUp on every batch. `train_seconds` counts neither evaluation nor compilation.
+The model is that of vit_laptop.py with random first filters, a stem of twice the width,
+and tokens of width 256 in place of 192: six 3x3 convolutions with BatchNorm leave 16
+tokens of an image, which two blocks classify. The recipe has Muon for the blocks'
+matrices and the convolutions, AdamW for the rest, flips that alternate between epochs,
+TrivialAugment, and MixUp on every batch. `train_seconds` counts neither evaluation nor
+compilation.
 
 Results on one NVIDIA H200 with bfloat16 and JAX 0.11.2, ± the standard deviation over
 seeds, in experiments/results/vit_cifar_fast_muon and, for :short, in vit_cifar_fast:
