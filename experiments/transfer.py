@@ -29,6 +29,7 @@ from experiments.launching.options import (
     add_arguments,
     data_settings,
     parse,
+    refuse_place,
     small_settings,
 )
 from experiments.launching.study import run_study
@@ -191,6 +192,8 @@ def main(arguments: Sequence[str]) -> int:
         "--data100", metavar="DIR", help="official CIFAR-100 files; else TFDS"
     )
     options = parse(parser, arguments)
+    given = [f"--config.{key}" for key in options.settings]
+    refuse_place(options.data100, given, "--data100")
     jobs = Jobs(options.out, parallel=options.parallel)
     helpers, arms = make_jobs(jobs, options, options.settings)
     return run_study(

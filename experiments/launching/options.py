@@ -116,12 +116,14 @@ def parse(
     return options
 
 
-def refuse_place(folder: str | None, overrides: Sequence[str]) -> None:
-    """Refuses settings that say where the data lie beside --data."""
+def refuse_place(
+    folder: str | None, overrides: Sequence[str], flag: str = "--data"
+) -> None:
+    """Refuses settings that say where the data lie, where `flag` gives a folder."""
     for argument in overrides:
         key = argument.partition("=")[0].removeprefix("--config.")
         if folder and key in ("data.source", "data.dir", "data.download"):
-            raise UserError(f"--data says where CIFAR-10 lies; leave out {argument}.")
+            raise UserError(f"{flag} says where CIFAR lies; leave out {argument}.")
 
 
 def refuse_data_of_digits(folder: str | None, config: ConfigDict) -> None:

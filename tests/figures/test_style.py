@@ -40,6 +40,17 @@ def test_shortened_names_differ():
     short = style.short_names(names)
     assert len(set(short)) == 4 and short[1::2] == names[1::2]
     assert short[::2] == ["large_…nivores", "large_…bivores"]
+    long = [f"2021_camera_site_{x}_northern_cardinal_male" for x in "AB"]
+    assert style.short_names(long) == ["…e_A_n…l_male", "…e_B_n…l_male"]
+    longest = [f"{'a' * 20}{i}{'b' * 40}{i % 2}{'z' * 20}" for i in range(4)]
+    assert len({*style.short_names(longest)}) == 4
+    assert max(map(len, style.short_names(longest))) <= 18
+    # As the font of a figure shows them.
+    assert style.short_names(["猫", "猫猫猫", "dog"]) == [
+        "\\u732b",
+        "\\u732b…\\u732b",
+        "dog",
+    ]
     # A name that stands twice, as in a figure of several images of a class.
     assert style.short_names(["x" * 30, "x" * 30]) == ["xxxxxx…xxxxxx"] * 2
 

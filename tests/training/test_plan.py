@@ -38,7 +38,7 @@ def test_the_plan_of_a_later_stage_ends_where_it_began_plus_its_length(tiny_conf
 
 
 def test_steps_that_are_given_are_taken(tiny_config):
-    """1 epoch is 63 steps, of which 300 and 50 are no multiple."""
+    """1 epoch is 63 steps, of which 312 and 62 are no multiple."""
     for checkpoints, evaluations in (
         (300, "7 steps"),
         (300, "1 epoch"),

@@ -135,6 +135,7 @@ def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):
         ({"data__split_seed": 1}, "split_seed=0, which cannot become 1"),
         ({"pretrained__path": "w"}, "pretrained.path='', which cannot become 'w'"),
         ({"model__layer_init": "pytorch"}, "layer_init='normal', which cannot become"),
+        ({"model__layer_scale": 0.1}, "layer_scale=0.0, which cannot become 0.1"),
     ],
 )
 def test_what_steps_are_counted_and_chosen_by_never_changes(

@@ -232,7 +232,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)
-        captions = [style.ellipsize(file.name, 22) for file in files]
+        captions = style.short_names([file.name for file in files], 22)
         pictures = [
             inputs.read_photo(file, run.image_shape) for file in files[:SHOWN_IMAGES]
         ]

@@ -149,6 +149,11 @@ def draw_spaces(
     spaces = {"raw pixels": raw}
     if run is not None and run.has_features:
         spaces["features"] = run.features(dataset.images)
+        if not np.isfinite(spaces["features"]).all():
+            raise UserError(
+                f"Features of the model of step {run.step:,} in {run.workdir} are not "
+                "finite; give another run, or leave out --run."
+            )
     elif run is not None:
         print(f"{run.config.model.name} does not store its features: pixels only")
     summary, coordinates = {}, {}

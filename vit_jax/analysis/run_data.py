@@ -9,6 +9,7 @@ from jaxtyping import UInt8
 from vit_jax import data
 from vit_jax.config import apply_overrides
 from vit_jax.errors import UserError, require_known
+from vit_jax.figures import style
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
 from vit_jax.training import scoring
@@ -72,7 +73,8 @@ def read_split(
     if indices is not None:
         numbers = np.array([_index(x, split, dataset) for x in indices.split(",")])
     chosen = dataset.select(numbers)
-    captions = [f"true {dataset.class_names[label]}" for label in chosen.labels]
+    short = style.short_names(dataset.class_names)
+    captions = [f"true {short[label]}" for label in chosen.labels]
     return captions, chosen.images
 
 

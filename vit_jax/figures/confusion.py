@@ -79,7 +79,7 @@ def _draw_pairs(
 ) -> None:
     style.label_axes(axes, title, "images")
     axes.grid(False, axis="y")
-    short = style.short_names([*map(style.drawable, class_names)], 18)
+    short = style.short_names(class_names, 18)
     names = [f"{short[a]} {arrow} {short[b]}" for a, b, _, _ in pairs]
     counts = [count for _, _, count, _ in pairs]
     bars = axes.barh(range(len(pairs)), counts, color=style.BLUE)

@@ -1,9 +1,10 @@
 """The look of every figure: colours, sizes, labels, and how it is saved."""
 
 import collections
+import contextlib
 import functools
 import io
-import itertools
+import os
 import pathlib
 from collections.abc import Sequence
 
@@ -105,18 +106,25 @@ def drawable(text: str, properties: FontProperties | None = None) -> str:
     )
 
 
-@functools.lru_cache
 def _characters_of(properties: FontProperties) -> frozenset[int]:
     """The characters that a font can show; those of all families where it names some.
 
     Each has its Unicode number.
     """
-    found: set[int] = set()
+    fonts = []
     for family in properties.get_family():
         one = properties.copy()
         one.set_family(family)
-        found |= font_manager.get_font(font_manager.findfont(one)).get_charmap().keys()
-    return frozenset(found)
+        with contextlib.suppress(ValueError):  # there is no such font
+            fonts.append(font_manager.findfont(one, fallback_to_default=False))
+    fonts = fonts or [font_manager.findfont(properties)]
+    return frozenset().union(*map(_characters_in, fonts))
+
+
+@functools.lru_cache
+def _characters_in(font: str) -> frozenset[int]:
+    """The same for the file of a font."""
+    return frozenset(font_manager.get_font(font).get_charmap())
 
 
 def new_figure(width: float, height: float, title: str = "") -> Figure:
@@ -136,24 +144,32 @@ def ellipsize(text: str, length: int) -> str:
 
 
 def short_names(names: Sequence[str], length: int = 13) -> list[str]:
-    """Each name shortened by `ellipsize`, but less where several would become equal.
+    """Each name as a figure shows it, shortened, and different from the others.
 
     Args:
-      names: different ones, such as of classes.
-      length: in characters; 13 fit above a small image.
+      names: such as of classes; one that stands twice is shown in the same way twice.
+      length: in characters; 13 fit above a small image. A name may be 5 longer.
     """
     groups = collections.defaultdict(list)
-    for name in names:
+    for name in map(drawable, dict.fromkeys(names)):
         groups[ellipsize(name, length)].append(name)
     shown = {}
     for group in groups.values():
-        enough = next(
-            size
-            for size in itertools.count(length)
-            if len({ellipsize(name, size) for name in group}) == len(set(group))
-        )
-        shown |= {name: ellipsize(name, enough) for name in group}
-    return [shown[name] for name in names]
+        shown |= dict(zip(group, _shorten_apart(group, length), strict=True))
+    return [shown[drawable(name)] for name in names]
+
+
+def _shorten_apart(names: list[str], length: int) -> list[str]:
+    """The names shortened, by their ends or else by where they begin to differ."""
+    for size in range(length, length + 6):
+        found = [ellipsize(name, size) for name in names]
+        if len({*found}) == len(names):
+            return found
+    common = max(0, len(os.path.commonprefix(names)) - 2)  # noqa: RUF071
+    found = [ellipsize(f"…{name[common:]}", length) for name in names]
+    if len({*found}) == len(names):
+        return found
+    return [f"{ellipsize(name, length - 4)} {i}" for i, name in enumerate(names)]
 
 
 def legend_name(name: str) -> str:

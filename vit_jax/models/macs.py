@@ -41,15 +41,15 @@ def _count(jaxpr: Jaxpr) -> int:
     for equation in jaxpr.eqns:
         parameters = equation.params
         # Some have no result, such as jax.debug.print.
-        num_outputs = sum(out.aval.size for out in equation.outvars[:1])
+        out_size = sum(out.aval.size for out in equation.outvars[:1])
         if equation.primitive.name == "dot_general":
             left = equation.invars[0].aval
             (contracted, _), _ = parameters["dimension_numbers"]
-            macs += num_outputs * math.prod(left.shape[axis] for axis in contracted)
+            macs += out_size * math.prod(left.shape[axis] for axis in contracted)
         elif equation.primitive.name == "conv_general_dilated":
             kernel = equation.invars[1].aval
             channels_out = kernel.shape[parameters["dimension_numbers"].rhs_spec[0]]
-            macs += num_outputs * kernel.size // channels_out
+            macs += out_size * kernel.size // channels_out
         # The jaxprs of functions, branches and loops.
         inner = [getattr(x, "jaxpr", x) for x in jax.tree.leaves(parameters)]
         repeats = parameters["length"] if equation.primitive.name == "scan" else 1

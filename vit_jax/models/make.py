@@ -235,8 +235,8 @@ def checked_shapes(
         raise UserError(
             f"The model {name} of config.code makes variables of the collection "
             f"{show(unknown[0])} when it is initialised, but a training keeps only "
-            "params and batch_stats; use batch_stats, or call self.sow only if not "
-            "self.is_initializing()."
+            "params and batch_stats; use batch_stats, or call self.sow or self.perturb "
+            "only if not self.is_initializing()."
         )
     shape = getattr(result, "shape", None)
     if shape != (1, model.num_classes):

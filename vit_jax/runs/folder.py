@@ -60,6 +60,7 @@ _FIXED_SETTINGS = {
     "data.validation",
     "data.validation_fraction",
     "model.layer_init",
+    "model.layer_scale",
     "model.mimetic_init",
     "model.stem_init",
     "model.token_init",
@@ -151,8 +152,10 @@ class RunFolder:
                 f"run with config.code={saved.code}."
             )
         old, new = settings_to_compare(saved), settings_to_compare(config)
+        same_model = old["model.name"] == new["model.name"]
         for key in sorted(_FIXED_SETTINGS):
-            if old[key] != new[key]:
+            # Another model has other initial values, and its name is told below.
+            if old[key] != new[key] and (same_model or not key.startswith("model.")):
                 raise UserError(
                     f"{self.path} holds a run with config.{key}={show(old[key])}, "
                     f"which cannot become {show(new[key])} on the way; give another "

@@ -71,7 +71,8 @@ def diverged(what: str) -> UserError:
     return UserError(
         f"{what}; try a lower config.optim.learning_rate, a longer "
         "config.schedule.warmup, config.optim.clip_norm=1 or "
-        "config.model.dtype=float32. The checkpoints before it are untouched."
+        "config.model.dtype=float32. The checkpoints before it are untouched; delete "
+        "the newest if the training ends in this way again from there."
     )
 
 
