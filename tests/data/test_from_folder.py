@@ -44,6 +44,24 @@ def test_train_and_test(splits):
     np.testing.assert_array_equal(parts["test"].images[1, 5, 5], COLORS["red"])
 
 
+@pytest.mark.parametrize("name", ["test", "val"])
+def test_a_split_beside_classes_is_no_class(splits, name):
+    for color in COLORS:
+        (splits / "train" / color).rename(splits / color)
+    (splits / "train").rmdir()
+    (splits / "test").rename(splits / name)
+    with pytest.raises(UserError, match=f"has a folder {name}, .* into .*/train, or"):
+        from_folder.load(str(splits))
+
+
+def test_of_many_files_that_are_no_images_five_are_named(splits, caplog):
+    for number in range(9):
+        (splits / "train" / "red" / f"{number}.txt").write_text("no image")
+    from_folder.load(str(splits))
+    skipped = [m for m in caplog.messages if m.startswith("Skipped")]
+    assert len(skipped) == 6 and skipped[-1].endswith(": 4 more files")
+
+
 def test_train_val_and_test(splits):
     for name, color in COLORS.items():
         save(splits / "val" / name / "0.png", color)

@@ -56,6 +56,7 @@ def test_no_image_at_all(images):
         (np.full((1, *RGB), -0.1), "normalised already go to run.model.apply"),
         (np.full((1, *RGB), np.nan), "uint8 from 0 to 255"),
         (np.full((1, *RGB), 16.0), "float64 from 16 to 16 was given, whose white"),
+        (np.full((1, *RGB), 16), "int64 from 16 to 16 was given, whose white"),
         (np.full((1, *RGB), 300), "int64 from 300 to 300"),
         (np.full((1, *RGB), -1), "from -1 to -1"),
         (np.ones((1, *RGB), bool), "an array of numbers"),

@@ -105,7 +105,7 @@ def test_what_is_not_there_is_named(my_code):
     config = default_config()
     config.augment.own = "invrt"
     arguments = {"mean": (0,), "std": (1,), "num_classes": 2, "mix_until_step": 0}
-    with pytest.raises(UserError, match="it has none"):
+    with pytest.raises(UserError, match="none are known"):
         augment.make_augment(config.augment, **arguments)
     add_user_code(str(my_code))
     with pytest.raises(UserError, match='did you mean "invert"'):

@@ -92,6 +92,15 @@ class BareHead(nn.Module):
         return features @ self.param("head", nn.initializers.zeros, shape)
 
 
+def test_a_classifier_needs_two_classes(tiny_config):
+    """As where a folder of photos is given that is one of the classes."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(256, size=(40, 8, 8, 1), dtype=np.uint8)
+    one = Dataset(images, np.zeros(40, np.int32), ("cat",))
+    with pytest.raises(UserError, match="only the class 'cat', but a classifier needs"):
+        make_experiment(tiny_config(), {"train": one, "test": one})
+
+
 def test_a_linear_probe_needs_features_and_a_head(tiny_config):
     model, shape = Plain(), (8, 8, 1)
     with pytest.raises(UserError, match="Plain stores no features or has no layer"):

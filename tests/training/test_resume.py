@@ -175,6 +175,10 @@ def test_a_finished_run_keeps_its_settings(tiny_config, copied_run):
     changed = tiny_config(data__subset_test_per_class=5, optim__learning_rate=0.5)
     with pytest.raises(UserError, match=r"6 steps.*learning_rate.*larger config.num"):
         train_and_evaluate(changed, copied_run, resume_with_changes=True)
+    as_long = {"num_steps": None, "num_epochs": 0.0745}
+    config = tiny_config(data__subset_test_per_class=5, **as_long)
+    with pytest.raises(UserError, match=r"would train none.* larger config.num_epochs"):
+        train_and_evaluate(config, copied_run, resume_with_changes=True)
     train_and_evaluate(tiny_config(data__subset_test_per_class=5), copied_run)
     assert [(copied_run / name).read_bytes() for name in names] == before
 

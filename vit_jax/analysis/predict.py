@@ -90,6 +90,8 @@ def _to_text(found: Mapping[str, Any]) -> str:
     for one in found["top"]:
         bar = "█" * round(30 * one["probability"])
         lines.append(f"  {one['class']:<{width}}  {one['probability']:6.1%}  {bar}")
+    if "figure" in found:
+        lines.append(f"  {found['figure']}")
     return "\n".join(lines)
 
 
@@ -99,7 +101,7 @@ def predict_files(
     images: UInt8[np.ndarray, "n height width channels"],
     figures: pathlib.Path | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Yields "file", "top", "sentence" and "temperature" of each image.
+    """Yields "file", "top", "sentence", "temperature" and perhaps "figure" of an image.
 
     A figure has a heat map: of a ViT the attention of the last block, mean over heads,
     as `interpret.attention` reads it; of a ResNet the Grad-CAM of the predicted class.
@@ -142,7 +144,7 @@ def predict_files(
                     sentence=one["sentence"],
                     title=file.name,
                 )
-                style.save(
-                    figure, figures / f"{start + i + 1:03d}_{file.stem[:60]}.png"
-                )
+                path = figures / f"{start + i + 1:03d}_{file.stem[:60]}.png"
+                style.save(figure, path)
+                one["figure"] = str(path)
             yield {"file": str(file), **one, "temperature": run.temperature}

@@ -74,7 +74,7 @@ def _followed_by(policy: Callable, name: str) -> Callable:
         raise UserError(
             f'There is no augmentation "{name}"{did_you_mean(name, AUGMENTATIONS)}; '
             "config.augment.own must be one of the AUGMENTATIONS of the file that "
-            f"config.code names ({', '.join(AUGMENTATIONS) or 'it has none'})."
+            f"config.code names ({', '.join(AUGMENTATIONS) or 'none are known'})."
         )
 
     def both(key, image):

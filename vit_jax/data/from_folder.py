@@ -13,6 +13,7 @@ from vit_jax.errors import UserError, shorten, show
 from vit_jax.files import user_path
 
 _LOGGER = logging.getLogger(__name__)
+_MOST_WARNINGS = 5
 
 
 def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
@@ -46,6 +47,12 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
     known = ("train", "val", "test")
     folders = {split: root / split for split in known if (root / split).is_dir()}
     if "train" not in folders:
+        if folders:
+            first = next(iter(folders))
+            raise UserError(
+                f"{root} has a folder {first}, which is a split, but no train; move "
+                f"the class folders into {root / 'train'}, or rename {first}."
+            )
         folders = {"train": root}
     elif others := sorted(set(_visible_folders(root)) - set(known)):
         _LOGGER.warning(
@@ -113,8 +120,10 @@ def _read_split(
     found = decode_files(
         [file for file, _ in files], root=folder, image_size=image_size
     )
-    for reason in found.skipped:
+    for reason in found.skipped[:_MOST_WARNINGS]:
         _LOGGER.warning("Skipped, no readable image: %s", reason)
+    if (more := len(found.skipped) - _MOST_WARNINGS) > 0:
+        _LOGGER.warning("Skipped, no readable image: %d more files", more)
     modes.update(found.modes)
     labels = np.array([files[index][1] for index in found.kept], np.int32)
     empty = sorted(set(range(len(names))) - set(labels.tolist()))

@@ -77,7 +77,7 @@ def load(config_data: Any) -> dict[str, Dataset]:
       UserError: the source is unknown, the data cannot be read, their splits do not
         match each other, or a class has too few images for the hold-out.
     """
-    where = "config.data.source must be"
+    where = "config.data.source must be in the file that config.code names, or"
     require_known(config_data.source, SOURCES, "data source", where)
     # A source of config.code may read any setting.
     unread = {k: v for k, v in _READ_BY.items() if config_data.source in _BUILT_IN}

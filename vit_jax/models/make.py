@@ -131,7 +131,8 @@ def model_settings(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, An
 
 
 def _row(name: str) -> functools.partial:
-    require_known(name, MODELS, "model", "set config.model.name to")
+    where = "set config.model.name to one in the file that config.code names, or to"
+    require_known(name, MODELS, "model", where)
     return functools.partial(MODELS[name])  # A user's own model may be a class.
 
 

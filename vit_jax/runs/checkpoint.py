@@ -244,8 +244,8 @@ class Checkpoints(contextlib.AbstractContextManager):
             raise UserError(f"{self._directory} has no checkpoint yet; train first.")
         if step not in self.steps():
             raise UserError(
-                f"{self._directory} has no checkpoint {show(which)}; choose from "
-                f"{self.steps()} by number."
+                f"{self._directory} has no checkpoint {show(which)}; give best, latest "
+                f"or the number of one of {self.steps()}."
             )
         return step
 

@@ -63,9 +63,9 @@ def _as_uint8(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind == "f" and low >= 0 and high <= 1:
         return np.rint(255.0 * array).astype(np.uint8)
     is_whole = low >= 0 and high <= 255 and (array == np.rint(array)).all()
-    # Nobody stores a picture in floats of which the lightest is below 32 of 255, but
-    # other scales do come as floats: scikit-learn's digits are 0.0 to 16.0.
-    if is_whole and (array.dtype.kind != "f" or high >= 32):
+    # Numbers of another type than uint8 may have another scale: scikit-learn's digits
+    # are 0 to 16. Pictures of which the lightest is below 32 of 255 are rare.
+    if is_whole and high >= 32:
         return array.astype(np.uint8)
     raise UserError(
         f"Images must be uint8 from 0 to 255, but {array.dtype} from {low:g} to "

@@ -153,6 +153,12 @@ def check_settings(
             f"{num_parts} (devices of all processes times microbatches); use "
             f"{' or '.join(near)}."
         )
+    names = splits["train"].class_names
+    if len(names) < 2 and config.objective == "classification":
+        raise UserError(
+            f"The data have only the class {show(names[0])}, but a classifier needs "
+            "two; in a folder of photos there is one folder for each class."
+        )
     height, width, _ = splits["train"].images.shape[1:]
     if max(height, width) > MAX_SIDE:
         raise UserError(

@@ -221,7 +221,7 @@ def _what_lengthens(experiment: Experiment, history: History, step: int) -> str:
     """For a message: the setting that would let a finished run go on, and "or "."""
     if experiment.config.linear_probe:
         return ""
-    key = "num_steps"
+    key = "num_steps" if experiment.stage_config.num_steps else "num_epochs"
     if step < experiment.plan.last_step:
         has_reached = history.has_reached(experiment.stage_config.early_stopping.target)
         key = f"early_stopping.{'target' if has_reached else 'patience'}"
