@@ -106,7 +106,9 @@ def test_converted_and_skipped_files_are_named(splits, caplog):
     with caplog.at_level(logging.WARNING):
         train = from_folder.load(str(splits))["train"]
     assert len(train) == 9 and train.images.shape[-1] == 3
-    assert "Converted to RGB: 1 L, 1 P, 1 RGBA of 11 images" in caplog.text
+    assert (
+        "Converted to RGB: 1 grey, 1 palette, 1 transparent of 11 images" in caplog.text
+    )
     assert "notes.txt" in caplog.text and "broken.png" in caplog.text
     assert ".hidden" not in caplog.text
 

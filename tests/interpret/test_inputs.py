@@ -14,8 +14,8 @@ def test_a_folder_gives_its_images_in_the_models_shape(pictures, capsys):
     read, images = inputs.read_images(files, (8, 6, 1))
     assert read == files and images.shape == (3, 8, 6, 1)
     notes = capsys.readouterr().err.splitlines()
-    assert len(notes) == 2 and "b.jpg is RGB, converted to L" in notes[0]
-    assert "c.png is RGBA" in notes[1]
+    assert len(notes) == 2 and "b.jpg is RGB, but the model takes grey" in notes[0]
+    assert "c.png is transparent" in notes[1]
     assert inputs.read_images(files, (4, 4, 3))[1].shape == (3, 4, 4, 3)
 
 

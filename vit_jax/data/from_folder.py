@@ -9,6 +9,7 @@ import numpy as np
 
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.decoded import decode_files
+from vit_jax.data.image_files import mode_name
 from vit_jax.errors import UserError, shorten, show
 from vit_jax.files import user_path
 
@@ -67,7 +68,9 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
                 f"{', '.join(differing)} in only one; give every split every class."
             )
         splits[split] = _read_split(folder, names, image_size, modes)
-    converted = ", ".join(f"{n} {m}" for m, n in sorted(modes.items()) if m != "RGB")
+    converted = ", ".join(
+        f"{n} {mode_name(m)}" for m, n in sorted(modes.items()) if m != "RGB"
+    )
     if converted:
         _LOGGER.warning("Converted to RGB: %s of %d images.", converted, modes.total())
     return splits

@@ -95,6 +95,14 @@ def read_image(
     return np.asarray(rgb), mode
 
 
+def mode_name(mode: str) -> str:
+    """What a mode of Pillow is in words, such as "grey" for "L"."""
+    names = {"1": "black and white", "L": "grey", "P": "palette", "RGBA": "transparent"}
+    names |= {"LA": "transparent grey", "I": "grey of 16 bits"}
+    names |= dict.fromkeys(_SIXTEEN_BIT, "grey of 16 bits")
+    return names.get(mode, mode)
+
+
 def fit(image: Image.Image, height: int, width: int) -> Image.Image:
     """The image resized, bilinearly with antialiasing, and cropped around its centre.
 

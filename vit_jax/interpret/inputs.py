@@ -8,7 +8,12 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
-from vit_jax.data.image_files import UnreadableImageError, fit, read_image
+from vit_jax.data.image_files import (
+    UnreadableImageError,
+    fit,
+    mode_name,
+    read_image,
+)
 from vit_jax.errors import UserError
 
 # Longer side of a photo in a figure, in pixels: more than a panel needs in print.
@@ -79,7 +84,9 @@ def read_images(
             print(f"skipped: {error}", file=sys.stderr)
             continue
         if mode != wanted:
-            print(f"note: {file} is {mode}, converted to {wanted}", file=sys.stderr)
+            found, needed = mode_name(mode), mode_name(wanted)
+            note = f"note: {file} is {found}, but the model takes {needed}; converted"
+            print(note, file=sys.stderr)
         read.append(file)
         image = fit(Image.fromarray(rgb), height, width)
         images.append(np.asarray(image.convert(wanted)))
