@@ -95,7 +95,7 @@ def test_the_page_opens_with_its_result(reported):
     scores = RunFolder(reported).read("results")["test"]
     assert re.match(
         rf"tiny, a vit with {scores['num_params']:,} parameters trained for [0-9.]+ "
-        rf"minutes, classifies {scores['accuracy']:.2%} of the 359 images of the test "
+        rf"s, classifies {scores['accuracy']:.2%} of the 359 images of the test "
         r"split of digits correctly \(95% interval ", summary,
     )  # fmt: skip
     assert summary.endswith(", selected on images held out from training.")

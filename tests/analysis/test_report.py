@@ -60,10 +60,10 @@ def test_only_the_selected_checkpoint_is_called_so(tiny_run):
     run = load_run(workdir)
     scores = {"num_examples": 359, "num_params": 10, "accuracy": 0.5}
     text = report.summarize(run, scores, "test", results)
-    assert "minutes" in text and "selected on images held out" in text
+    assert "trained for" in text and "selected on images held out" in text
     other = dataclasses.replace(run, step=run.step - 1)
     text = report.summarize(other, scores, "test", results)
-    assert "minutes" not in text and text.endswith(f"of step {run.step - 1:,}.")
+    assert "trained for" not in text and text.endswith(f"of step {run.step - 1:,}.")
 
 
 @pytest.mark.parametrize(

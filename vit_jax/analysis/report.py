@@ -94,7 +94,9 @@ def summarize(
     model = f"a {run.config.model.name} with {scores['num_params']:,} parameters"
     checkpoint = f"the checkpoint of step {run.step:,}"
     if run.step == results.get("best_step"):
-        model += f" trained for {results['train_seconds'] / 60:,.1f} minutes"
+        seconds = results["train_seconds"]
+        time = f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:,.1f} minutes"
+        model += f" trained for {time}"
         checkpoint += f", {SELECTED[run.config.data.select_on]}"
     if scores["accuracy"] is None:
         return (

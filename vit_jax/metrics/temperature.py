@@ -44,8 +44,9 @@ def fit(
     wrong = int((classification.predicted_classes(logits) != labels).sum())
     rarer, what = min((wrong, "wrong"), (len(labels) - wrong, "right"))
     if rarer < MIN_MISTAKES:
+        few = f"only {rarer}" if rarer else "none"
         return 1.0, (
-            f"only {rarer} of the {len(labels):,} images to fit it on are "
+            f"{few} of the {len(labels):,} images to fit it on are "
             f"predicted {what}, and at least {MIN_MISTAKES} are needed"
         )
     gain = _cross_validated_gains(logits, labels)
