@@ -101,7 +101,7 @@ def name_runs(workdirs: Sequence[str]) -> list[str]:
     if len(paths) < 2 or len(set(paths)) < len(paths):
         raise UserError(
             "A comparison needs the folders of at least two runs, each given once, but "
-            f"the number given was {len(paths)}, different: {len(set(paths))}."
+            f"these were given: {', '.join(map(str, workdirs)) or 'none'}."
         )
     names = [path.name for path in paths]
     return names if len(set(names)) == len(names) else list(workdirs)

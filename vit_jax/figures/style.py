@@ -107,10 +107,7 @@ def drawable(text: str, properties: FontProperties | None = None) -> str:
 
 
 def _characters_of(properties: FontProperties) -> frozenset[int]:
-    """The characters that a font can show; those of all families where it names some.
-
-    Each has its Unicode number.
-    """
+    """The Unicode numbers of the characters that the families of a font can show."""
     fonts = []
     for family in properties.get_family():
         one = properties.copy()
@@ -123,7 +120,7 @@ def _characters_of(properties: FontProperties) -> frozenset[int]:
 
 @functools.lru_cache
 def _characters_in(font: str) -> frozenset[int]:
-    """The same for the file of a font."""
+    """The Unicode numbers of the characters that the file of a font has."""
     return frozenset(font_manager.get_font(font).get_charmap())
 
 
