@@ -50,6 +50,8 @@ def test_config_files_that_cannot_be_used(tmp_path):
         load_config_file(str(wrong))
     with pytest.raises(UserError, match="no variants"):
         load_config_file(f"{wrong}:fast")
+    with pytest.raises(UserError, match=f"--config.data.dir={tmp_path}"):
+        load_config_file(str(tmp_path))
 
 
 CONFIG = """\

@@ -10,6 +10,7 @@ from vit_jax.config import (
     check_config,
     default_config,
     flatten,
+    load_config,
     load_config_file,
     make_config,
 )
@@ -88,6 +89,44 @@ def test_two_lengths_of_a_stage_and_one_of_a_probe_are_refused():
     probe = make_config({"linear_probe": True})
     with pytest.raises(UserError, match=r"config\.linear_probe trains no step"):
         apply_overrides(probe, ["--config.num_steps=5"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "switch", "on"),
+    [
+        ("mae.mask_ratio", 0.5, "objective", "masked_autoencoding"),
+        ("optim.momentum", 0.5, "optim.name", "muon"),
+        ("schedule.plateau_patience", 2, "schedule.name", "plateau"),
+        ("schedule.milestone_epochs", (5,), "schedule.name", "milestones"),
+        ("augment.randaugment_magnitude", 5, "augment.policy", "randaugment"),
+    ],
+)
+def test_a_change_that_another_setting_makes_idle_is_refused(key, value, switch, on):
+    change = [f"--config.{key}={value}"]
+    with pytest.raises(UserError, match=rf"config\.{key} is .*\.{switch}=.*{on}"):
+        apply_overrides(default_config(), change)
+    with pytest.raises(UserError, match=f"config.{key} is .*{on}"):
+        load_config("vit_digits", {key: value})
+    both = apply_overrides(default_config(), [*change, f"--config.{switch}={on}"])
+    assert both[key] == value
+    # A file may hold settings for a switch that it leaves off.
+    check_config(make_config({key: value}))
+    default = FIELDS[key].default
+    assert apply_overrides(default_config(), [f"--config.{key}={default}"]) is not None
+
+
+def test_a_change_that_is_idle_in_the_stages_is_refused():
+    sgd = {"num_epochs": 1, "optim.name": "sgd", "optim.learning_rate": 0.1}
+    config = make_config({"stages": [sgd, {"num_epochs": 1}]})
+    change = ["--config.optim.momentum=0.5"]
+    assert apply_overrides(config, change).optim.momentum == 0.5  # of the first
+    with pytest.raises(UserError, match=r"stages\.1\.optim\.momentum .* is adamw"):
+        apply_overrides(config, ["--config.stages.1.optim.momentum=0.5"])
+    change = ["--config.optim.learning_rate=0.2"]
+    assert apply_overrides(config, change).optim.learning_rate == 0.2
+    config.stages = [sgd, sgd]
+    with pytest.raises(UserError, match=r"learning_rate is 0\.2, .*has its own; set"):
+        apply_overrides(config, change)
 
 
 @pytest.mark.parametrize("name", ["num_epochs", "num_steps"])

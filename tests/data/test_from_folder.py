@@ -62,6 +62,15 @@ def test_of_many_files_that_are_no_images_five_are_named(splits, caplog):
     assert len(skipped) == 6 and skipped[-1].endswith(": 4 more files")
 
 
+def test_images_outside_of_class_folders_are_named(splits, caplog):
+    save(splits / "one.JPG", COLORS["red"])
+    save(splits / "train" / "two.png", COLORS["red"])
+    (splits / "train" / "labels.csv").write_text("no image")
+    assert len(from_folder.load(str(splits))["train"]) == 6
+    (message,) = [m for m in caplog.messages if "in the folder of a class" in m]
+    assert message.endswith(f": {splits / 'one.JPG'}, {splits / 'train' / 'two.png'}")
+
+
 def test_train_val_and_test(splits):
     for name, color in COLORS.items():
         save(splits / "val" / name / "0.png", color)

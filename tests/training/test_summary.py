@@ -1,5 +1,6 @@
 import importlib.util
 
+import numpy as np
 from flax import linen as nn
 
 from vit_jax import data, models
@@ -19,6 +20,11 @@ def test_the_summary_says_what_the_run_will_do(tiny_config):
     ):  # fmt: skip
         assert words in text
     assert "note" not in text
+    few = splits["val"].select(np.flatnonzero(splits["val"].labels < 5))
+    experiment = make_experiment(tiny_config(), {**splits, "val": few})
+    assert "; note: val has no image of 5, 6, 7, 8 and 1 more" in summarize(
+        experiment, num_params
+    )
     config = tiny_config(batch_size=2000, linear_probe=True)
     text = summarize(make_experiment(config, splits), num_params)
     assert "linear probe" in text and "those of random weights" in text

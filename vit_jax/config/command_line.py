@@ -16,7 +16,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax.config.settings import FIELDS
-from vit_jax.config.values import check_lengths, flatten
+from vit_jax.config.values import check_changed, flatten
 from vit_jax.errors import UserError, did_you_mean
 
 # Settings of a run that may differ when it is scored: where its data lie, and how they
@@ -43,7 +43,7 @@ def apply_overrides(
 
     Raises:
       UserError: an argument has another form, or a key or value is refused, or as
-        `check_lengths`.
+        `check_changed`.
     """
     config = config.copy_and_resolve_references()
     rest, changed = list(arguments), set()
@@ -69,7 +69,7 @@ def apply_overrides(
         takes_text = key in FIELDS and FIELDS[key].allowed == "text"
         config[key] = text if takes_text else _parse_value(text)
         changed.add(key)
-    check_lengths(config, changed)
+    check_changed(config, changed)
     return config
 
 

@@ -25,7 +25,12 @@ from typing import Any
 from ml_collections import ConfigDict
 
 import vit_jax
-from vit_jax.config.values import check_config, check_lengths, make_config
+from vit_jax.config.values import (
+    check_changed,
+    check_config,
+    flatten,
+    make_config,
+)
 from vit_jax.errors import UserError, did_you_mean, one_line, show
 
 
@@ -45,6 +50,11 @@ def _find_config_file(name: str) -> pathlib.Path:
     file = pathlib.Path(name)
     if file.is_file() and file.suffix == ".py":
         return file
+    if file.is_dir():
+        raise UserError(
+            f"--config={name} is a folder, but must be a config file; for your own "
+            f"images, write --config=folder --config.data.dir={name}."
+        )
     near = sorted(str(path) for path in file.parent.glob("*.py"))
     guess = did_you_mean(name, near) or did_you_mean(file.stem, known)
     raise UserError(
@@ -110,9 +120,10 @@ def load_config(name: str, overrides: Mapping[str, Any] | None = None) -> Config
       UserError: as `load_config_file` does, or an override is refused.
     """
     config = load_config_file(name)
-    for key, value in (overrides or {}).items():
+    overrides = overrides or {}
+    for key, value in overrides.items():
         config[key] = value
-    check_lengths(config, overrides or ())
+    check_changed(config, dict(flatten(overrides)))
     check_config(config)
     return config
 

@@ -14,6 +14,24 @@ from vit_jax.config.settings import FIELDS
 from vit_jax.config.stages import convert_stages, set_in_stage, stage_configs
 from vit_jax.errors import UserError, did_you_mean, show
 
+# Beginning of settings' names -> the setting on which their effect depends, and the
+# values with which they have one.
+_EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
+    "mae.": ("objective", ("masked_autoencoding",)),
+    "augment.crop_padding_": ("augment.crop", ("pad",)),
+    "augment.crop_min_area": ("augment.crop", ("resized",)),
+    "augment.randaugment_": ("augment.policy", ("randaugment",)),
+    "optim.b1": ("optim.name", ("adamw", "adam", "muon")),
+    "optim.b2": ("optim.name", ("adamw", "adam", "muon")),
+    "optim.eps": ("optim.name", ("adamw", "adam", "muon")),
+    "optim.momentum": ("optim.name", ("sgd", "muon")),
+    "optim.nesterov": ("optim.name", ("sgd", "muon")),
+    "optim.muon_": ("optim.name", ("muon",)),
+    "schedule.milestone_": ("schedule.name", ("milestones",)),
+    "schedule.plateau_": ("schedule.name", ("plateau",)),
+    "schedule.floor": ("schedule.name", ("warmup_cosine", "linear")),
+}
+
 
 class Settings(ConfigDict):
     """All settings, or one group of them; every value is checked when it is set.
@@ -127,13 +145,50 @@ def make_config(settings: Any) -> ConfigDict:
     return config
 
 
-def check_lengths(config: ConfigDict, changed: Collection[str]) -> None:
-    """Refuses a length of training that was changed beside one that replaces it.
+def check_changed(config: ConfigDict, changed: Collection[str]) -> None:
+    """Refuses settings that were changed, but have no effect beside the others.
+
+    A config file may have them: it can hold what is needed once another setting, on
+    the command line, is switched on.
+
+    Args:
+      changed: dotted names of settings.
 
     Raises:
-      UserError: `changed`, names of settings, has such a length, or one of a training
-        that has none.
+      UserError: a setting depends on another one that is off, all stages have their own
+        value of it, or it is a length of training that another one replaces.
     """
+    _check_lengths(config, changed)
+    for key in changed:
+        overridden = [stage for stage in config.stages if key in stage]
+        if config.stages and len(overridden) == len(config.stages):
+            raise UserError(
+                f"config.{key} is {show(config[key])}, but has no effect, since each "
+                f"of config.stages has its own; set config.stages.0.{key}, and so on."
+            )
+        _check_effect(config, key)
+
+
+def _check_effect(config: ConfigDict, changed: str) -> None:
+    """Refuses a setting, or one of a stage, whose effect another one switches off."""
+    in_stage = changed.startswith("stages.")
+    index, key = changed.split(".", 2)[1:] if in_stage else (None, changed)
+    needs = next((n for s, n in _EFFECTIVE_WITH.items() if key.startswith(s)), None)
+    if needs is None:
+        return
+    configs = stage_configs(config)
+    configs = [configs[int(index)]] if in_stage else configs
+    value, (switch, values) = configs[0][key], needs
+    if value == FIELDS[key].default or any(one[switch] in values for one in configs):
+        return
+    raise UserError(
+        f"config.{changed} is {show(value)}, but has an effect only with "
+        f"config.{switch}={' or '.join(values)}, and that is {configs[0][switch]}; set "
+        f"it, or leave config.{changed} out."
+    )
+
+
+def _check_lengths(config: ConfigDict, changed: Collection[str]) -> None:
     for key in sorted({"num_epochs", "num_steps"} & set(changed)):
         if config.linear_probe and config[key]:
             raise UserError(

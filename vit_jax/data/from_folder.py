@@ -4,12 +4,13 @@ import collections
 import logging
 import pathlib
 import unicodedata
+from collections.abc import Iterable
 
 import numpy as np
 
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.decoded import decode_files
-from vit_jax.data.image_files import mode_name
+from vit_jax.data.image_files import is_named_as_image, mode_name
 from vit_jax.errors import UserError, shorten, show
 from vit_jax.files import user_path
 
@@ -23,8 +24,9 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
         path/train/cat/1.png   path/test/cat/2.png   (test, val or both)
         path/cat/1.png                               (all of them are "train")
 
-    A warning names files that are no images, which are skipped, and the number of grey,
-    palette and transparent images, which are converted. Names that begin with a dot are
+    Warnings name files that are no images and images outside of class folders, which
+    are skipped, and the number of grey, palette and transparent images, which are
+    converted. Names that begin with a dot are
     ignored. A split that is large once decoded is kept in a file, see `decoded`.
 
     Args:
@@ -59,6 +61,7 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
         _LOGGER.warning(
             "Not read, as only train, val and test are: %s", shorten(others, 4)
         )
+    _warn_of_loose_images({root, *folders.values()})
     names = _class_names(folders["train"])
     for split, folder in folders.items():
         if _class_names(folder) != names:
@@ -74,6 +77,21 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
     if converted:
         _LOGGER.warning("Converted to RGB: %s of %d images.", converted, modes.total())
     return splits
+
+
+def _warn_of_loose_images(folders: Iterable[pathlib.Path]) -> None:
+    """Names images that belong to no class, since they lie beside the class folders."""
+    loose = sorted(
+        str(file)
+        for folder in folders
+        for file in folder.iterdir()
+        if file.is_file() and is_named_as_image(file) and file.name[0] != "."
+    )
+    if loose:
+        _LOGGER.warning(
+            "Not read, as images must be in the folder of a class: %s",
+            shorten(loose, 4),
+        )
 
 
 def _class_names(folder: pathlib.Path) -> tuple[str, ...]:

@@ -29,6 +29,11 @@ class UnreadableImageError(Exception):
     """A file is no image or is damaged; the caller reports and skips it."""
 
 
+def is_named_as_image(path: pathlib.Path) -> bool:
+    """Whether the ending of the name is one of an image format that can be read."""
+    return Image.registered_extensions().get(path.suffix.lower()) in _FORMATS
+
+
 @contextlib.contextmanager
 def _decoding(num_pixels: int) -> Iterator[None]:
     """Waits until the images that all threads decode have MAX_PIXELS in all.

@@ -91,13 +91,14 @@ def image_and_patches(image: UInt8[np.ndarray, "h w c"], patch_size: int) -> Fig
 
     Pixels beyond the last whole patch are not shown among the patches.
     """
-    (sheet,), title = _in_patches(image[None], patch_size)
-    shown = ((image, "image"), (sheet, "patches"))
 
     def draw(axes: Axes, index: int) -> None:
-        style.show_image(axes, *shown[index], fontsize=11)
-        axes.spines[:].set_visible(False)
+        if index == 0:
+            style.show_image(axes, image, "image", fontsize=11)
+        else:
+            _show_patches(axes, image, patch_size, "patches")
 
+    title = _describe_patches(image.shape[:2], patch_size)
     return _grid(2, 2, draw, title, cell=(3.6, 3.7))
 
 
@@ -107,32 +108,38 @@ def class_patches(
     patch_size: int,
     which: str = "each class",
 ) -> Figure:
-    """An image of each class, cut into patches that are drawn apart on a grid.
+    """An image of each class with the borders of its patches.
 
     Pixels beyond the last whole patch are not shown. The title says `which` classes
     they are.
     """
-    sheets, title = _in_patches(images, patch_size)
 
     def draw(axes: Axes, index: int) -> None:
-        style.show_image(axes, sheets[index], class_names[index], fontsize=11)
-        axes.spines[:].set_visible(False)
+        _show_patches(axes, images[index], patch_size, class_names[index])
 
+    title = _describe_patches(images.shape[1:3], patch_size)
     title = f"One image of {which} as {title}"
     return _grid(len(images), 5, draw, title, cell=(2.0, 2.15))
 
 
-def _in_patches(
-    images: UInt8[np.ndarray, "k h w c"], patch_size: int
-) -> tuple[UInt8[np.ndarray, "k rows columns c"], str]:
-    """The images with white lines of one pixel between their patches, and a title."""
-    rows, across = (side // patch_size for side in images.shape[1:3])
-    sheets = images[:, : rows * patch_size, : across * patch_size]
-    for axis in (1, 2):
-        cuts = np.arange(patch_size, sheets.shape[axis], patch_size)
-        sheets = np.insert(sheets, cuts, 255, axis=axis)
+def _show_patches(
+    axes: Axes, image: UInt8[np.ndarray, "h w c"], patch_size: int, title: str
+) -> None:
+    """Draws an image with lines between its patches."""
+    height, width = (side - side % patch_size for side in image.shape[:2])
+    style.show_image(axes, image[:height, :width], title, fontsize=11)
+    # In a colour that no grey image has, since white lines would join white patches.
+    line = {"color": style.ORANGE, "linewidth": 1.2}
+    for y in range(patch_size, height, patch_size):
+        axes.axhline(y - 0.5, **line)
+    for x in range(patch_size, width, patch_size):
+        axes.axvline(x - 0.5, **line)
+
+
+def _describe_patches(shape: tuple[int, int], patch_size: int) -> str:
+    rows, across = (side // patch_size for side in shape)
     size = f"{patch_size} × {patch_size}"
-    return sheets, f"{rows} × {across} = {rows * across} patches of {size} pixels"
+    return f"{rows} × {across} = {rows * across} patches of {size} pixels"
 
 
 def augmentations(

@@ -189,7 +189,12 @@ def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
 
 
 def label_classes(axis, class_names: Sequence[str], rotation: float = 0) -> None:
-    """Names the ticks 0, 1, ... of an axis; only some of them if there are many."""
+    """Names the ticks 0, 1, ... of an axis; only some of them if there are many.
+
+    Names of one or two characters, such as those of digits, are not rotated.
+    """
+    if all(len(name) <= 2 for name in class_names):
+        rotation = 0
     step = -(-len(class_names) // 25) if len(class_names) > 50 else 1
     turned = {"rotation": rotation, "ha": "right", "rotation_mode": "anchor"}
     axis.set_ticks(

@@ -194,14 +194,24 @@ def _to_none(keys: Sequence[str]) -> str:
 
 def _check_interface(name: str, network: Any) -> None:
     """Refuses a model of `config.code` that could not be built or called."""
-    is_module = isinstance(network, type) and issubclass(network, nn.Module)
-    fields = {f.name for f in dataclasses.fields(network)} if is_module else set()
-    takes = inspect.signature(network.__call__).parameters if is_module else {}
-    if not {"num_classes", "dtype"} <= fields or "train" not in takes:
+    what = f"The model {name} of config.code"
+    if not (isinstance(network, type) and issubclass(network, nn.Module)):
         raise UserError(
-            f"The model {name} of config.code must be a flax.linen.Module with the "
-            "fields num_classes and dtype, whose __call__ takes (images, *, "
-            f"train=False), but {network} is not; add what it lacks."
+            f"{what} must be a class of flax.linen.Module or a functools.partial of "
+            f"one, from which models with other numbers of classes can be made, but "
+            f"is {show(network)}; put the class itself into MODELS."
+        )
+    fields = {field.name for field in dataclasses.fields(network)}
+    if lacking := [key for key in ("num_classes", "dtype") if key not in fields]:
+        raise UserError(
+            f"{what}, {network.__name__}, has no field {' and no field '.join(lacking)}"
+            f"; add them to the class, as in: num_classes: int, dtype: Any = "
+            "jnp.float32."
+        )
+    if "train" not in inspect.signature(network.__call__).parameters:
+        raise UserError(
+            f"{what}, {network.__name__}, has a __call__ that takes no argument train; "
+            "write it as __call__(self, images, *, train=False)."
         )
 
 

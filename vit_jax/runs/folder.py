@@ -72,6 +72,12 @@ _FIXED_SETTINGS = {
     "pretrained.resize_patches",
 }
 
+# Settings that are a SHA-256, and what it means that it is another one.
+_CONTENT = {
+    "code_sha256": "the file of config.code has other content",
+    "distill.sha256": "the teacher's checkpoint has other content",
+}
+
 # Folders of a run that are written to.
 _FOLDERS = ("checkpoints", "figures", "reports", "profile", "tensorboard")
 
@@ -130,7 +136,7 @@ class RunFolder:
             )
 
     def changes(self, config: ConfigDict, dataset: dict[str, Any]) -> list[str]:
-        """What a start would change of the run: "key: old -> new".
+        """What a start would change of the run: "key: old -> new", or in words.
 
         Settings in `FREE_SETTINGS` are left out. A folder without a run has none, and
         neither has one in which no step was saved yet.
@@ -174,7 +180,7 @@ class RunFolder:
             old |= flatten({"dataset": before})
             new |= flatten({"dataset": now})
         return [
-            f"{key}: {show(old.get(key))} -> {show(new.get(key))}"
+            _describe_change(key, old.get(key), new.get(key))
             for key in sorted(old.keys() | new.keys())
             if old.get(key) != new.get(key) and key not in FREE_SETTINGS
         ]
@@ -289,6 +295,12 @@ def _counts(
     if new["data.train_per_class"] != old["data.train_per_class"]:
         counts.pop("train", None)
     return counts
+
+
+def _describe_change(key: str, old: Any, new: Any) -> str:
+    if key in _CONTENT and old and new:
+        return _CONTENT[key]
+    return f"{key}: {show(old)} -> {show(new)}"
 
 
 def settings_to_compare(config: ConfigDict) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, models
 from vit_jax.config.settings import SELECTED
+from vit_jax.data import Dataset
+from vit_jax.errors import shorten
 from vit_jax.metrics import classification
 from vit_jax.training import trainable
 from vit_jax.training.experiment import Experiment
@@ -28,11 +30,12 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     device = mesh.devices.flat[0]
     macs = models.count_macs(experiment.model, seen)
     cost = f", {2e-9 * macs:.3g} GFLOPs forward per image"
-    sizes = ", ".join(
-        f"{name} {len(split.images):,}"
+    read = {
+        name: split
         for name, split in splits.items()
         if name != "val" or experiment.evaluated_split == "val"
-    )
+    }
+    sizes = ", ".join(f"{name} {len(split.images):,}" for name, split in read.items())
     shape = "x".join(map(str, image_shape))
     if config.data.resize:
         shape += f" (resized to {config.data.resize})"
@@ -44,7 +47,7 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     rows = {
         "device": f"{mesh.size} x {device.device_kind} ({device.platform}), "
         f"{config.model.dtype} computation",
-        "data": f"{source}, {shape} images: {sizes}; {selects}",
+        "data": f"{source}, {shape} images: {sizes}; {selects}{_missing_classes(read)}",
         "model": f"{config.model.name}{how}, {num_params:,} parameters{cost}",
         "schedule": describe_stage(experiment),
     }
@@ -61,6 +64,16 @@ def summarize(experiment: Experiment, num_params: int) -> str:
             f"{config.distill.kind} predictions weigh {config.distill.alpha:g}"
         )
     return "\n".join(f"{name:>9}  {text}" for name, text in rows.items())
+
+
+def _missing_classes(splits: Mapping[str, Dataset]) -> str:
+    """A note for each split that has no image of some classes; "" if there is none."""
+    notes = []
+    for name, split in splits.items():
+        counts = zip(split.class_names, split.count_classes(), strict=True)
+        if absent := [class_name for class_name, count in counts if not count]:
+            notes.append(f"; note: {name} has no image of {shorten(absent, 4)}")
+    return "".join(notes)
 
 
 def describe_stage(experiment: Experiment) -> str:
