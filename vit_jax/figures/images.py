@@ -129,7 +129,7 @@ def _show_patches(
     height, width = (side - side % patch_size for side in image.shape[:2])
     style.show_image(axes, image[:height, :width], title, fontsize=11)
     # In a colour that no grey image has, since white lines would join white patches.
-    line = {"color": style.ORANGE, "linewidth": 1.2}
+    line = {"color": style.ORANGE, "linewidth": 0.9}
     for y in range(patch_size, height, patch_size):
         axes.axhline(y - 0.5, **line)
     for x in range(patch_size, width, patch_size):
