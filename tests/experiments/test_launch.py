@@ -4,6 +4,7 @@ import argparse
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,7 +30,8 @@ from vit_jax.runs.lock import lock
 from vit_jax.runs.user_code import own_tables
 
 DIGITS = "configs/vit_digits.py"
-# Long enough to be interrupted in the middle, small enough to be finished in seconds.
+# Long enough to be interrupted twice in the middle, and small enough to be finished in
+# seconds.
 SETTINGS = {
     "num_steps": 1000, "batch_size": 16, "log_every": "5 steps", "num_devices": 1,
     "eval_every": "500 steps", "schedule.warmup": "10 steps", "model.width": 16,
@@ -46,15 +48,16 @@ def wait_until(condition, seconds=120):
         time.sleep(0.05)
 
 
-def has_begun(jobs, job):
-    """Whether the run has logged something."""
-    return bool(jobs.folder(job).read_metrics())
-
-
 def interrupt_when_training(jobs, job):
-    """Sends SIGTERM to this process once the run has begun to train."""
-    wait_until(lambda: has_begun(jobs, job))
+    """Sends SIGTERM to this process once the run has trained beyond what it has."""
+    before = last_step(jobs, job)
+    wait_until(lambda: last_step(jobs, job) > before)
     os.kill(os.getpid(), signal.SIGTERM)
+
+
+def last_step(jobs, job):
+    """The last step that the run has logged; 0 before its first."""
+    return max((r["step"] for r in jobs.folder(job).read_metrics()), default=0)
 
 
 def wall_seconds(jobs, job):
@@ -62,18 +65,48 @@ def wall_seconds(jobs, job):
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """(jobs, a finished job, one that failed) after one interruption."""
-    jobs = Jobs(tmp_path_factory.mktemp("launch"))
-    job, broken = Job("fine", DIGITS, SETTINGS), Job("broken", DIGITS, NO_DATA)
+def killed(tmp_path_factory):
+    """(jobs, a job, names of its checkpoints), unpacked after its launcher was killed.
+
+    `finished` goes on with the same run, because every start of a training takes many
+    seconds.
+    """
+    folder = tmp_path_factory.mktemp("launch")
+    jobs, job = Jobs(folder / "here"), Job("fine", DIGITS, SETTINGS)
+    code = (
+        "from experiments.launching.jobs import Job, Jobs\n"
+        f"Jobs({str(jobs.out)!r}).launch([Job('fine', {DIGITS!r}, {job.settings!r})])"
+    )
+    launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
+    wait_until(lambda: last_step(jobs, job) > 0)
+    # Only Linux tells the children of a launcher that is killed.
+    is_linux = sys.platform == "linux"
+    launcher.send_signal(signal.SIGKILL if is_linux else signal.SIGTERM)
+    launcher.wait()
+    log = jobs.folder(job).path / "log.txt"
+    wait_until(lambda: "to resume (SIGTERM)" in log.read_text(), seconds=60)
+    with tarfile.open(jobs.pack("all")) as tar:
+        tar.extractall(folder / "there", filter="data")
+    jobs = Jobs(folder / "there")
+    return jobs, job, [path.name for path in jobs.folder(job).checkpoints.iterdir()]
+
+
+@pytest.fixture(scope="module")
+def finished(killed):
+    """(jobs, a finished job, one that failed) after one more interruption."""
+    jobs, job, _ = killed
+    broken, first_step = Job("broken", DIGITS, NO_DATA), last_step(jobs, job)
+    log = jobs.folder(job).path / "log.txt"
+    assert log.read_text().count("to resume (SIGTERM)") == 1
     thread = threading.Thread(target=interrupt_when_training, args=(jobs, job))
     thread.start()
     assert jobs.launch([broken, job]) == [job]
     thread.join()
     first_seconds = wall_seconds(jobs, job)
     assert not jobs.is_finished(job) and jobs.error(job) is None
-    log = (jobs.folder(job).path / "log.txt").read_text()
-    assert "rerun the same command to resume (SIGTERM)" in log
+    assert last_step(jobs, job) > first_step
+    text = log.read_text()
+    assert text.count("rerun the same command to resume (SIGTERM)") == 2
     assert jobs.launch([broken, job]) == [job], "a stopped launcher starts nothing"
     jobs = Jobs(jobs.out)
     assert jobs.launch([broken, job]) == []
@@ -85,9 +118,12 @@ def finished(tmp_path_factory):
 def test_interrupted_runs_resume(finished):
     jobs, job, _ = finished
     folder = jobs.folder(job)
-    assert "resuming from step" in (folder.path / "log.txt").read_text()
+    text = (folder.path / "log.txt").read_text()
+    saved = re.findall(r"saved step (\d+); rerun", text)
+    # Each time from where the run was stopped, also where it was unpacked.
+    assert re.findall(r"resuming from step (\d+)", text) == saved and len(saved) == 2
     assert folder.read("results")["num_steps"] == SETTINGS["num_steps"]
-    assert len(folder.read("environment")["earlier_starts"]) == 1
+    assert len(folder.read("environment")["earlier_starts"]) == 2
 
 
 @pytest.mark.slow
@@ -210,29 +246,14 @@ def test_several_processes_share_the_memory(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the children")
-def test_a_launcher_that_is_killed_takes_its_runs_along(tmp_path):
+def test_a_launcher_that_is_killed_takes_its_runs_along(killed, finished):
     """The run saves its state, is packed, and resumes where it is unpacked."""
-    jobs = Jobs(tmp_path / "here")
-    job = Job("fine", DIGITS, SETTINGS | {"checkpoint_every": "10 steps"})
-    code = (
-        "from experiments.launching.jobs import Job, Jobs\n"
-        f"Jobs({str(jobs.out)!r}).launch([Job('fine', {DIGITS!r}, {job.settings!r})])"
-    )
-    launcher = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL)
-    wait_until(lambda: has_begun(jobs, job))
-    launcher.kill()
-    launcher.wait()
-    log = jobs.folder(job).path / "log.txt"
-    wait_until(lambda: "to resume (SIGTERM)" in log.read_text(), seconds=60)
-    with tarfile.open(jobs.pack("all")) as tar:
-        tar.extractall(tmp_path / "there", filter="data")
-    elsewhere = Jobs(tmp_path / "there")
-    saved = [p.name for p in elsewhere.folder(job).checkpoints.iterdir()]
-    (step,) = saved
-    assert elsewhere.launch([job]) == []
-    log = (elsewhere.folder(job).path / "log.txt").read_text()
+    jobs, job, (step,) = killed
+    assert finished[0].out == jobs.out
+    log = (jobs.folder(job).path / "log.txt").read_text()
+    assert f"saved step {step}; rerun the same command to resume (SIGTERM)" in log
     assert f"resuming from step {step}" in log
-    assert elsewhere.folder(job).read("results")["num_steps"] == SETTINGS["num_steps"]
+    assert jobs.folder(job).read("results")["num_steps"] == SETTINGS["num_steps"]
 
 
 def test_a_folder_in_use_is_left(tmp_path, capsys):
