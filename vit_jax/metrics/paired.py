@@ -8,7 +8,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import scipy.stats
 from jaxtyping import Bool
 
 
@@ -25,6 +24,9 @@ def mcnemar(
       only_a, only_b (numbers of examples that only this model predicts correctly),
       p_value (probability of a split at least as uneven between equally good models).
     """
+    # It takes a second to import, which those who only ask for means should not need.
+    import scipy.stats
+
     only_a = int((correct_a & ~correct_b).sum())
     only_b = int((correct_b & ~correct_a).sum())
     p_value = 1.0
