@@ -144,6 +144,8 @@ def _train(
     reserve = 0 if session.options.small else _RESERVE_SECONDS
     if module == "experiments.search":
         arguments = (*arguments, f"--record={out / 'record.json'}")
+        if session.options.small:  # All images held out are scored by each evaluation.
+            arguments = (*arguments, "--config.data.validation=500")
     status = session.run(
         module,
         f"--data={session.options.data}",
