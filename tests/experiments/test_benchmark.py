@@ -83,6 +83,8 @@ def test_what_would_have_no_effect_is_refused(arguments, words):
 @pytest.mark.slow
 def test_benchmark_writes_numbers_that_agree(tmp_path):
     settings = [f"--config.model.{key}={value}" for key, value in TINY.items()]
+    # Crops and flips are augmentation enough, and a policy compiles for seconds.
+    settings.append("--config.augment.policy=none")
     # A ResNet has no heads; its failure does not stop the measurement of the ViT.
     printed, told = run_benchmark(
         "--models=resnet18,vit_192x9", "--batch_size=4", "--repeats=3",
