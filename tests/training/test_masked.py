@@ -25,8 +25,8 @@ MASKED = {
     "mae__decoder_width": 16, "mae__decoder_depth": 1, "mae__decoder_heads": 2,
 }  # fmt: skip
 LONG = {
-    "num_steps": 120, "batch_size": 64, "eval_every": "60 steps",
-    "checkpoint_every": "60 steps", "log_every": "5 steps",
+    "num_steps": 60, "batch_size": 64, "eval_every": "30 steps",
+    "checkpoint_every": "30 steps", "log_every": "5 steps",
     "optim__learning_rate": 3e-3, "schedule__warmup": "10 steps",
 }  # fmt: skip
 
@@ -52,7 +52,7 @@ def test_a_run_learns_to_reconstruct(run):
     assert results["test"]["accuracy"] is None
     assert results["test"]["num_examples"] == 359
     assert results["val"]["loss"] == losses["val"][-1]
-    assert results["selected_on"] == "nothing" and results["best_step"] == 120
+    assert results["selected_on"] == "nothing" and results["best_step"] == 60
     for name in ("reconstructions", "training_curves"):
         assert (folder.figures / f"{name}.png").stat().st_size > 10_000
 
