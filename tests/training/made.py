@@ -1,6 +1,8 @@
 """Settings, batches, interruptions and last states of small trainings."""
 
 import contextlib
+import functools
+import json
 import signal
 
 import jax
@@ -58,10 +60,17 @@ def newest(workdir, *stage):
 
     `stage` is the number of the stage that it is of, and of the steps before that.
     """
-    config = make_config(RunFolder(workdir).read("config"))
-    experiment = make_experiment(config, data.load(config.data), *stage)
+    shapes = _state_shapes(json.dumps(RunFolder(workdir).read("config")), *stage)
     with Checkpoints(RunFolder(workdir).checkpoints, read_only=True) as checkpoints:
-        return checkpoints.restore("latest", experiment.state_shapes)[0]
+        return checkpoints.restore("latest", shapes)[0]
+
+
+# A test asks for those of one config several times, and of another one seldom.
+@functools.lru_cache(maxsize=1)
+def _state_shapes(config, *stage):
+    """The shapes of the state that a config, as JSON, has in a stage."""
+    config = make_config(json.loads(config))
+    return make_experiment(config, data.load(config.data), *stage).state_shapes
 
 
 def differing(a, b):

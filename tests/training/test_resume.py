@@ -40,8 +40,8 @@ PLATEAU = RESNET | {
 MASKED = {
     "objective": "masked_autoencoding", "data__select_on": "nothing",
     "mae__decoder_width": 8, "mae__decoder_depth": 1, "mae__decoder_heads": 2,
-    "model__dropout": 0.1, "optim__num_microbatches": 2, "eval_every": "2 steps",
-    "num_steps": 3,
+    "model__dropout": 0.1, "optim__num_microbatches": 2, "eval_every": "1 steps",
+    "num_steps": 2,
 }  # fmt: skip
 
 
