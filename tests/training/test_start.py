@@ -105,10 +105,9 @@ def test_settings_of_a_run_that_its_tensors_do_not_show_are_compared(
 
 
 @pytest.mark.slow
-def test_what_the_config_leaves_open_is_the_weights(tiny_config, tiny_run, tmp_path):
-    first = tiny_config(model__norm_eps=1e-5, model__activation="gelu_tanh", **STILL)
-    train_and_evaluate(first, tmp_path / "first")
-    start = {"pretrained__path": str(tmp_path / "first"), **STILL}
+def test_what_the_config_leaves_open_is_the_weights(tiny_config, changed_run, tmp_path):
+    first = changed_run(norm_eps=1e-5, activation="gelu_tanh")
+    start = {"pretrained__path": str(first.workdir), **STILL}
     for number, (changes, eps) in enumerate(
         [({}, 1e-5), ({"model__norm_eps": 1e-4}, 1e-4)]
     ):
