@@ -77,7 +77,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(tiny_config, splits)
     )
     whole, metrics = one_step(mixed(), splits, num_steps=2)
     split, split_metrics = one_step(
-        mixed(optim__num_microbatches=4), splits, num_steps=2
+        mixed(optim__num_microbatches=2), splits, num_steps=2
     )
     assert split_metrics == pytest.approx(metrics, rel=1e-4)
     assert_close(whole.params, split.params, rtol=1e-3, atol=1e-5)
