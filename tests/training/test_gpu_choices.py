@@ -15,13 +15,13 @@ from vit_jax.training.experiment import make_experiment
 OLD_GPU = ("gpu", "7.5")
 
 
-def losses_of_10_steps(dtype, attention, folder):
+def losses_of_6_steps(dtype, attention, folder):
     config = apply_overrides(
         load_config_file("configs/vit_cifar_fast.py"),
         ["--config.data.source=cifar_files", f"--config.data.dir={folder}"],
     )
-    config.num_steps, config.batch_size, config.num_devices = 10, 16, 1
-    config.schedule.warmup, config.eval_every = "2 steps", "10 steps"
+    config.num_steps, config.batch_size, config.num_devices = 6, 16, 1
+    config.schedule.warmup, config.eval_every = "2 steps", "6 steps"
     config.model.depth, config.model.dtype = 1, dtype
     config.model.attention_implementation = attention
     config.augment.policy = "none"  # It computes alike, and takes long to compile.
@@ -43,8 +43,8 @@ def losses_of_10_steps(dtype, attention, folder):
 @pytest.mark.slow
 def test_losses_in_16_bits_are_near_those_of_a_cpu(cifar10_dir):
     """Norms folded into products, projections apart, updates of groups of leaves."""
-    expected = losses_of_10_steps("float32", "plain", cifar10_dir)
+    expected = losses_of_6_steps("float32", "plain", cifar10_dir)
     with backend.computing_for(*OLD_GPU):
-        found = losses_of_10_steps("bfloat16", "xla", cifar10_dir)
+        found = losses_of_6_steps("bfloat16", "xla", cifar10_dir)
     assert expected.std() > 0.03  # it learns
-    np.testing.assert_allclose(found, expected, rtol=0.01)
+    np.testing.assert_allclose(found, expected, rtol=0.004)

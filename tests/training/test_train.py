@@ -112,7 +112,7 @@ MOST_SECONDS = 60
 @pytest.mark.filterwarnings("ignore")
 def test_settings_are_trained_with_or_refused_in_a_sentence(tiny_config):
     @settings(
-        max_examples=int(os.environ.get("FUZZ_EXAMPLES", "10")),
+        max_examples=int(os.environ.get("FUZZ_EXAMPLES", "6")),
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
