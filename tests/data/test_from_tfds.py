@@ -49,13 +49,22 @@ def run(program, *arguments):
 
 @pytest.fixture
 def prepared(cifar10_dir, tmp_path):
-    """A TFDS data_dir with the real cifar10, from the folder of the official files."""
-    program = (
-        "import sys\n"
-        "from vit_jax.data import from_tfds\n"
-        "data_dir, files = sys.argv[1:]\n"
-        "from_tfds.prepare('cifar10', data_dir, archive=files, download=False)\n"
-    )
+    """A TFDS data_dir with real images of CIFAR-10, from the folder of official files.
+
+    All files are read and checked, but TFDS, which takes a millisecond an image, is
+    given every 50th image, of each file.
+    """
+    program = """
+import sys
+from vit_jax.data import from_tfds
+read = from_tfds.read_records
+def read_some(path, name):
+    splits, class_names = read(path, name)
+    return {split: rows[::50] for split, rows in splits.items()}, class_names
+from_tfds.read_records = read_some
+data_dir, files = sys.argv[1:]
+from_tfds.prepare("cifar10", data_dir, archive=files, download=False)
+"""
     run(program, tmp_path / "data", cifar10_dir)
     return tmp_path / "data"
 
@@ -64,9 +73,10 @@ def test_cifar10(prepared, cifar10_dir):
     builder = tfds.builder("cifar10", data_dir=prepared)
     assert builder.is_prepared()
     assert builder.info.file_format == tfds.core.FileFormat.ARRAY_RECORD
-    assert builder.info.splits["train"].num_examples == 50_000
+    assert builder.info.splits["train"].num_examples == 1_000
+    assert builder.info.splits["test"].num_examples == 200
     assert builder.info.features["label"].names[3] == "cat"
-    # Read without TensorFlow, it equals the official files bit by bit.
+    # Read without TensorFlow, they equal those of the official files bit by bit.
     program = """
 import sys
 data_dir, files = sys.argv[1:]
@@ -74,8 +84,8 @@ ours = from_tfds.load("cifar10", data_dir, download=False)
 official = from_cifar_files.load("cifar10", files)
 assert ours.keys() == official.keys() == {"train", "test"}
 for split in ours:
-    np.testing.assert_array_equal(ours[split].images, official[split].images)
-    np.testing.assert_array_equal(ours[split].labels, official[split].labels)
+    np.testing.assert_array_equal(ours[split].images, official[split].images[::50])
+    np.testing.assert_array_equal(ours[split].labels, official[split].labels[::50])
     assert ours[split].class_names == official[split].class_names
 assert not {"tensorflow", "jax"} & set(sys.modules)
 print("equal")
