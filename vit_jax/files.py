@@ -241,7 +241,7 @@ def parse_json(text: bytes) -> dict[str, Any]:
     """
     try:
         content = json.loads(text)
-        is_deep = _depth(content) > _MAX_DEPTH
+        is_deep = _is_deep(content)
     except RecursionError:
         is_deep = True
     if is_deep:
@@ -254,10 +254,17 @@ def parse_json(text: bytes) -> dict[str, Any]:
     return content
 
 
-def _depth(content: Any) -> int:
-    if isinstance(content, dict):
-        content = list(content.values())
-    return 1 + max(map(_depth, content), default=0) if isinstance(content, list) else 0
+def _is_deep(content: Any) -> bool:
+    """Whether more than _MAX_DEPTH objects and lists lie in each other."""
+    level = [content]
+    for _ in range(_MAX_DEPTH + 1):
+        containers = [one for one in level if isinstance(one, dict | list)]
+        level = [
+            value
+            for one in containers
+            for value in (one.values() if isinstance(one, dict) else one)
+        ]
+    return bool(containers)
 
 
 def _digest(content: dict[str, Any]) -> str:
