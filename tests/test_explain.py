@@ -1,6 +1,9 @@
 """The explain command on a run of six steps."""
 
+import contextlib
+import io
 import json
+import shutil
 
 import pytest
 from PIL import Image
@@ -12,14 +15,22 @@ from vit_jax.interpret.attention import HEAD_FUSIONS
 from vit_jax.runs.load import load_run
 
 
-def test_the_command_draws_scores_and_prints(copied_run, capsys):
+@pytest.fixture(scope="module")
+def explained(tiny_run, tmp_path_factory):
+    """(folder, printed text) of a copied run with explanations of two test images."""
+    folder = shutil.copytree(tiny_run[0], tmp_path_factory.mktemp("runs") / "copy")
     arguments = ["--indices=3,5", "--head=2", "--head_fusion=max"]
-    assert main([f"--workdir={copied_run}", *arguments]) == 0
-    printed = capsys.readouterr().out
-    scores = json.loads((copied_run / "explain.json").read_text())["faithfulness"]
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main([f"--workdir={folder}", *arguments]) == 0
+    return folder, printed.getvalue()
+
+
+def test_the_command_draws_scores_and_prints(explained):
+    folder, printed = explained
+    scores = json.loads((folder / "explain.json").read_text())["faithfulness"]
     names = ["attention, block 1, head 2", "rollout", "relevance", "random, 2 × 2"]
     assert list(scores) == names and all(f"  {name} " in printed for name in names)
-    drawn = {path.stem for path in (copied_run / "figures").glob("*.png")}
+    drawn = {path.stem for path in (folder / "figures").glob("*.png")}
     assert drawn >= {
         "attention_by_head",
         "attention_distance",
@@ -31,27 +42,28 @@ def test_the_command_draws_scores_and_prints(copied_run, capsys):
 
 
 @pytest.mark.slow
-def test_other_explanations_stand_apart(copied_run, tmp_path):
-    def explained(folder):
+def test_other_explanations_stand_apart(explained, tmp_path):
+    own = shutil.copytree(explained[0], tmp_path / "copy")
+
+    def contents(folder):
         files = [folder / "explain.json", *(folder / "figures").iterdir()]
         return {file.name: file.read_bytes() for file in files}
 
     def run(*arguments):
-        return main([f"--workdir={copied_run}", *arguments])
+        return main([f"--workdir={own}", *arguments])
 
-    best = load_run(copied_run).step
+    best = load_run(own).step
     (other,) = {3, 6} - {best}
     photo = tmp_path / "photo.png"
     Image.fromarray(IMAGES[0]).save(photo)
-    assert run("--indices=0,1") == 0
-    before = explained(copied_run)
+    before = contents(own)
     assert run("--indices=2", "--split=val", f"--checkpoint={other}") == 0
     assert run(str(photo)) == run(str(photo)) == 0
     with pytest.raises(UserError, match="--data_dir is for the run's data, not for"):
         run(str(photo), "--data_dir=elsewhere")
-    assert explained(copied_run) == before
+    assert contents(own) == before
     for name, step in ((f"val-{other}", other), (f"files-{best}", best)):
-        apart = explained(copied_run / "reports" / name)
+        apart = contents(own / "reports" / name)
         assert json.loads(apart["explain.json"])["step"] == step
         assert apart.keys() <= before.keys() and "heat_maps.png" in apart
 
