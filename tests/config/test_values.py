@@ -15,6 +15,7 @@ from vit_jax.config import (
     make_config,
 )
 from vit_jax.config.settings import FIELDS
+from vit_jax.config.stages import stage_configs
 from vit_jax.errors import UserError
 
 
@@ -120,13 +121,50 @@ def test_a_change_that_is_idle_in_the_stages_is_refused():
     config = make_config({"stages": [sgd, {"num_epochs": 1}]})
     change = ["--config.optim.momentum=0.5"]
     assert apply_overrides(config, change).optim.momentum == 0.5  # of the first
-    with pytest.raises(UserError, match=r"stages\.1\.optim\.momentum .* is adamw"):
+    with pytest.raises(
+        UserError,
+        match=r"stages\.1\.optim\.momentum .*stages\.1\.optim\.name=sgd or muon",
+    ):
         apply_overrides(config, ["--config.stages.1.optim.momentum=0.5"])
+    with pytest.raises(
+        UserError, match=r"is sgd; change config\.stages\.0\.optim\.name"
+    ):
+        apply_overrides(config, ["--config.stages.0.optim.b1=0.5"])
     change = ["--config.optim.learning_rate=0.2"]
     assert apply_overrides(config, change).optim.learning_rate == 0.2
     config.stages = [sgd, sgd]
     with pytest.raises(UserError, match=r"learning_rate is 0\.2, .*has its own; set"):
         apply_overrides(config, change)
+
+
+def test_stages_on_the_command_line_replace_the_length_of_the_config():
+    stages = '--config.stages=[{"num_steps": 5}, {"num_epochs": 1}]'
+    for before in ({"num_epochs": 40}, {"num_steps": 9}, {"time_budget": "1 hour"}):
+        config = apply_overrides(make_config(before), [stages])
+        check_config(config)
+        assert [one.num_steps for one in stage_configs(config)] == [5, None]
+    with pytest.raises(
+        UserError, match=r"num_epochs is 3\.0, but each of config\.stages"
+    ):
+        check_config(
+            apply_overrides(default_config(), [stages, "--config.num_epochs=3"])
+        )
+
+
+def test_idle_changes_are_named_together():
+    arguments = [f"--config.mae.decoder_{key}=8" for key in ("width", "heads")]
+    with pytest.raises(
+        UserError, match=r"width is 8, .* leave config\S+width and config\S+heads out"
+    ):
+        apply_overrides(default_config(), arguments)
+
+
+def test_a_probe_takes_no_settings_of_steps():
+    probe = make_config({"linear_probe": True})
+    with pytest.raises(UserError, match=r"learning_rate is 0\.5, .* trains no step"):
+        apply_overrides(probe, ["--config.optim.learning_rate=0.5"])
+    changed = apply_overrides(probe, ["--config.optim.class_weights=balanced"])
+    assert changed.optim.class_weights == "balanced"
 
 
 @pytest.mark.parametrize("name", ["num_epochs", "num_steps"])

@@ -16,7 +16,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax.config.settings import FIELDS
-from vit_jax.config.values import check_changed, flatten
+from vit_jax.config.values import check_changed, flatten, replace_lengths
 from vit_jax.errors import UserError, did_you_mean
 
 # Settings of a run that may differ when it is scored: where its data lie, and how they
@@ -46,7 +46,7 @@ def apply_overrides(
         `check_changed`.
     """
     config = config.copy_and_resolve_references()
-    rest, changed = list(arguments), set()
+    rest, changed = list(arguments), {}
     while rest:
         argument = rest.pop(0)
         if argument.partition("=")[0] == "--flagfile":
@@ -68,7 +68,8 @@ def apply_overrides(
             text = rest.pop(0)
         takes_text = key in FIELDS and FIELDS[key].allowed == "text"
         config[key] = text if takes_text else _parse_value(text)
-        changed.add(key)
+        changed[key] = None  # in the order of the arguments
+    replace_lengths(config, changed)
     check_changed(config, changed)
     return config
 

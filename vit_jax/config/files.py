@@ -30,6 +30,7 @@ from vit_jax.config.values import (
     check_config,
     flatten,
     make_config,
+    replace_lengths,
 )
 from vit_jax.errors import UserError, did_you_mean, one_line, show
 
@@ -123,7 +124,9 @@ def load_config(name: str, overrides: Mapping[str, Any] | None = None) -> Config
     overrides = overrides or {}
     for key, value in overrides.items():
         config[key] = value
-    check_changed(config, dict(flatten(overrides)))
+    changed = dict(flatten(overrides))
+    replace_lengths(config, changed)
+    check_changed(config, changed)
     check_config(config)
     return config
 

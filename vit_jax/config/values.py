@@ -32,6 +32,9 @@ _EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
     "schedule.floor": ("schedule.name", ("warmup_cosine", "linear")),
 }
 
+# Groups whose settings, but for the weights of the classes, a linear probe ignores.
+_OF_STEPS = ("augment.", "early_stopping.", "optim.", "schedule.")
+
 
 class Settings(ConfigDict):
     """All settings, or one group of them; every value is checked when it is set.
@@ -145,6 +148,17 @@ def make_config(settings: Any) -> ConfigDict:
     return config
 
 
+def replace_lengths(config: ConfigDict, changed: Collection[str]) -> None:
+    """Drops the length that a config had before its stages were given.
+
+    Args:
+      changed: dotted names of the settings that were given.
+    """
+    if "stages" in changed and config.stages:
+        for key in {"num_epochs", "num_steps", "time_budget"}.difference(changed):
+            config[key] = FIELDS[key].default
+
+
 def check_changed(config: ConfigDict, changed: Collection[str]) -> None:
     """Refuses settings that were changed, but have no effect beside the others.
 
@@ -156,7 +170,8 @@ def check_changed(config: ConfigDict, changed: Collection[str]) -> None:
 
     Raises:
       UserError: a setting depends on another one that is off, all stages have their own
-        value of it, or it is a length of training that another one replaces.
+        value of it, it is for steps and a linear probe trains none, or it is a length
+        of training that another one replaces.
     """
     _check_lengths(config, changed)
     for key in changed:
@@ -166,25 +181,39 @@ def check_changed(config: ConfigDict, changed: Collection[str]) -> None:
                 f"config.{key} is {show(config[key])}, but has no effect, since each "
                 f"of config.stages has its own; set config.stages.0.{key}, and so on."
             )
-        _check_effect(config, key)
+        is_of_steps = key.startswith(_OF_STEPS) and key != "optim.class_weights"
+        if config.linear_probe and is_of_steps:
+            raise UserError(
+                f"config.{key} is {show(config[key])}, but config.linear_probe trains "
+                f"no step; leave config.{key} out."
+            )
+    idle = {key: why for key in changed if (why := _why_idle(config, key))}
+    if idle:
+        key, why = next(iter(idle.items()))
+        keys = " and ".join(f"config.{key}" for key in idle)
+        raise UserError(f"config.{key} {why}, or leave {keys} out.")
 
 
-def _check_effect(config: ConfigDict, changed: str) -> None:
-    """Refuses a setting, or one of a stage, whose effect another one switches off."""
+def _why_idle(config: ConfigDict, changed: str) -> str:
+    """What is said of a setting, or of one of a stage, that another one switches off;
+    "" if it has an effect."""
     in_stage = changed.startswith("stages.")
-    index, key = changed.split(".", 2)[1:] if in_stage else (None, changed)
+    index, key = changed.split(".", 2)[1:] if in_stage else ("0", changed)
     needs = next((n for s, n in _EFFECTIVE_WITH.items() if key.startswith(s)), None)
     if needs is None:
-        return
+        return ""
     configs = stage_configs(config)
-    configs = [configs[int(index)]] if in_stage else configs
-    value, (switch, values) = configs[0][key], needs
-    if value == FIELDS[key].default or any(one[switch] in values for one in configs):
-        return
-    raise UserError(
-        f"config.{changed} is {show(value)}, but has an effect only with "
-        f"config.{switch}={' or '.join(values)}, and that is {configs[0][switch]}; set "
-        f"it, or leave config.{changed} out."
+    own = configs[int(index)]
+    value, (switch, values) = own[key], needs
+    if value == FIELDS[key].default or any(
+        one[switch] in values for one in ([own] if in_stage else configs)
+    ):
+        return ""
+    in_that = switch in config.stages[int(index)] if config.stages else False
+    name = f"stages.{index}.{switch}" if in_stage or in_that else switch
+    return (
+        f"is {show(value)}, but has an effect only with config.{name}="
+        f"{' or '.join(values)}, and that is {own[switch]}; change config.{name}"
     )
 
 

@@ -49,10 +49,11 @@ def check_settings(config: ConfigDict) -> None:
     if settings["optim.trainable"] == "head":
         wrong["optim.trainable"] = "all"
     for key, needed in wrong.items():
+        value = "''" if needed == "" else needed
         raise UserError(
             f"config.{key} is {settings[key]}, which is for classifiers and their "
             "accuracy, but config.objective=masked_autoencoding has neither; set "
-            f"config.{key}={needed}."
+            f"config.{key}={value}."
         )
 
 

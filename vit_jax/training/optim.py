@@ -44,7 +44,7 @@ def make_schedule(
         raise UserError(
             f"config.schedule.warmup is {show(config_schedule.warmup)}, which is "
             f"{warmup_steps} steps, but the whole training has {total_steps}; shorten "
-            "the warm-up or train longer."
+            "the warm-up, as --config.schedule.warmup=10% does, or train longer."
         )
     decay_steps, floor = total_steps - warmup_steps, config_schedule.floor
     if config_schedule.name == "milestones":

@@ -149,6 +149,7 @@ def describe_results(results: Mapping[str, Any], workdir: str) -> str:
         score = f"reconstruction loss {loss}"
         commands = [
             "  python -m vit_jax.main --config=CONFIG --workdir=DIR "
+            "--config.objective=classification "
             f"--config.pretrained.path={workdir}"
         ]
     return "\n".join(
