@@ -195,8 +195,11 @@ def check_changed(config: ConfigDict, changed: Collection[str]) -> None:
 
 
 def _why_idle(config: ConfigDict, changed: str) -> str:
-    """What is said of a setting, or of one of a stage, that another one switches off;
-    "" if it has an effect."""
+    """Why a setting, perhaps one of a stage, has no effect: which one switches it off.
+
+    The text continues a sentence that begins with the name; it is "" where there is an
+    effect.
+    """
     in_stage = changed.startswith("stages.")
     index, key = changed.split(".", 2)[1:] if in_stage else ("0", changed)
     needs = next((n for s, n in _EFFECTIVE_WITH.items() if key.startswith(s)), None)

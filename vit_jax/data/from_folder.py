@@ -26,8 +26,8 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
 
     Warnings name files that are no images and images outside of class folders, which
     are skipped, and the number of grey, palette and transparent images, which are
-    converted. Names that begin with a dot are
-    ignored. A split that is large once decoded is kept in a file, see `decoded`.
+    converted. Names that begin with a dot are ignored. A split that is large once
+    decoded is kept in a file, see `decoded`.
 
     Args:
       path: the folder.
