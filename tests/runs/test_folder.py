@@ -28,6 +28,15 @@ def test_a_run_folder_explains_itself(tiny_run):
     assert {p.name for p in (workdir / "checkpoints").iterdir()} >= {"6"}
 
 
+def test_a_path_inside_of_a_run_leads_to_its_folder(tiny_run, tmp_path):
+    workdir, _ = tiny_run
+    for inside in ("config.json", "checkpoints", "checkpoints/6"):
+        with pytest.raises(UserError, match=f"give the run folder {workdir}\\."):
+            RunFolder(workdir / inside).read("config")
+    with pytest.raises(UserError, match="give the --workdir of a training run"):
+        RunFolder(tmp_path / "none").read("config")
+
+
 def test_settings_that_only_change_the_display_may_change(tmp_path):
     folder = RunFolder(tmp_path / "run")
     folder.create()

@@ -52,11 +52,16 @@ def test_a_part_without_parameters_is_refused(text, words):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("head", "which begin with dense"), ("last 1 block", "0 blocks .*; give a reg")],
+    [("head", "which begin with dense"), ("last 1 block", "no blocks; give a reg")],
 )
 def test_a_model_without_head_or_blocks(text, words):
     with pytest.raises(UserError, match=words):
         trainable.trainable_names({"dense": {"kernel": jnp.ones(2)}}, text)
+
+
+def test_a_model_with_one_block():
+    with pytest.raises(UserError, match="has one block, block0; give 1, or a regular"):
+        trainable.trainable_names({"block0": {"k": jnp.ones(2)}}, "last 2 blocks")
 
 
 def test_split_and_merge():

@@ -229,9 +229,11 @@ class RunFolder:
         try:
             return read_json(file)
         except (FileNotFoundError, NotADirectoryError):
+            # Of a run, often a file or its checkpoints are given.
+            inside = [x for x in self.path.parents[:2] if (x / file.name).is_file()]
+            run = f"run folder {inside[0]}" if inside else "--workdir of a training run"
             raise UserError(
-                f"{self.path} is no run folder: it has no {file.name}; give the "
-                "--workdir of a training run."
+                f"{self.path} is no run folder: it has no {file.name}; give the {run}."
             ) from None
 
     def read_dataset(self) -> dict[str, Any]:

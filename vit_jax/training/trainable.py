@@ -53,11 +53,13 @@ def trainable_names(params: Any, trainable: str) -> frozenset[str]:
 def _after_block(names: list[str], count: int) -> frozenset[str]:
     depth = num_blocks(names)
     if not 1 <= count <= depth:
-        numbers = f"1 to {depth}, or " if depth else ""
+        has = {0: "no blocks", 1: "one block, block0"}.get(
+            depth, f"{depth} blocks named block0, block1, ..."
+        )
+        numbers = {0: "", 1: "1, or "}.get(depth, f"1 to {depth}, or ")
         raise UserError(
             f"config.optim.trainable asks for the last {count} blocks, but the model "
-            f"has {depth} blocks named block0, block1, ...; give {numbers}a regular "
-            "expression."
+            f"has {has}; give {numbers}a regular expression."
         )
     return frozenset(name for name in names if layer_of(name, depth) > depth - count)
 
