@@ -153,8 +153,6 @@ def _train(
         f"--time_limit_seconds={max(0.0, left - reserve):.0f}",
         "--retry",  # A run may have failed for the disk or the memory of its time.
         *arguments,
-        # Most of a small run's time would be the compilation of a policy.
-        *(["--config.augment.policy=none"] if session.options.small else []),
     )
     runs = describe_training(out, with_test)
     return outcome_of(status) | {"runs": runs, "summary": summarize(runs)}

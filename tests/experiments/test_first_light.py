@@ -1,6 +1,7 @@
 """First light at reduced size: stopped, resumed, and what its parts find."""
 
 import argparse
+import importlib
 import json
 import shutil
 import signal
@@ -158,6 +159,8 @@ def test_the_first_steps_of_a_config(cifar10_dir, tmp_path):
     assert set(result["products"]) == {"f32 x f32 -> f32"}
     assert result["products"]["f32 x f32 -> f32"] > 20
     assert result["step_seconds"]["median"] > 0
+    with tarfile.open(tmp_path / "first_light.tar.gz") as tar:
+        assert "steps-vit_cifar.json" in tar.getnames()
 
 
 @pytest.mark.slow
@@ -188,14 +191,21 @@ def test_two_calls_do_not_share_a_folder(tmp_path):
     assert main(arguments) == LEFT_OVER
 
 
-@pytest.mark.slow
-def test_the_race_trains_and_is_packed(cifar10_dir, tmp_path):
-    """test_launch kills runs that are started in the same way, and they go on."""
-    arguments = [f"--data={cifar10_dir}", f"--out={tmp_path}", "--minutes=30"]
-    arguments += ["--small", "--only=race"]
-    assert main(arguments) == 0
-    runs = json.loads((tmp_path / "race.json").read_text())["runs"]
-    assert len(runs) == 2 and all("test_accuracy" in run for run in runs.values())
-    with tarfile.open(tmp_path / "first_light.tar.gz") as tar:
-        assert {"race.json", "race/record.md"} <= set(tar.getnames())
-    assert (tmp_path / "first_light.tar.gz").stat().st_size < 1_000_000
+@pytest.mark.parametrize("name", ["race", "equal_time", "arms-flagship", "studies"])
+def test_a_part_that_trains_starts_a_command_that_knows_its_flags(
+    name, tmp_path, monkeypatch, capsys
+):
+    """The command only shows its runs; test_launch kills and resumes real ones."""
+
+    def show_runs(session, module, *arguments):
+        command = importlib.import_module(module)
+        return command.main([*arguments, "--small", "--dry_run"])
+
+    monkeypatch.setattr(Session, "run", show_runs)
+    (part,) = (part for part in make_parts(True) if part.name == name)
+    session = make_session(1000, small=True, data=tmp_path, out=tmp_path / "out")
+    result = part.run(session)
+    assert result["finished"] and result["runs"] == {}
+    shown = capsys.readouterr().out.splitlines()
+    runs = [line for line in shown if "vit_jax.main" in line]
+    assert len(runs) == 2 and all(f"/out/{name}/runs/" in line for line in runs)
