@@ -1,4 +1,4 @@
-"""An experiment that is planned and not trained, and a ResNet that compiles soon."""
+"""An experiment that is planned and not trained, and what makes trainings quick."""
 
 import pytest
 
@@ -23,3 +23,11 @@ def experiment(tiny_config, splits):
 @pytest.fixture(autouse=True)
 def settings_of_small_resnets(resnet10):
     """All tests here may name the model "resnet10", as `made.RESNET` does."""
+
+
+@pytest.fixture
+def no_curves(monkeypatch):
+    """Trainings end without the figure of their curves, which takes them a second."""
+    from vit_jax.training import curves
+
+    monkeypatch.setattr(curves, "draw_history", lambda folder: {})

@@ -10,6 +10,8 @@ from vit_jax.training.history import History
 from vit_jax.training.loop import is_finished
 from vit_jax.training.train import train_and_evaluate
 
+pytestmark = pytest.mark.usefixtures("no_curves")
+
 
 @pytest.mark.parametrize(
     "patience, after, accuracies, step, finished",

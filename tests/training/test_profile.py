@@ -9,6 +9,8 @@ from vit_jax.training.logs import TrainLog
 from vit_jax.training.profile import busy_seconds
 from vit_jax.training.train import train_and_evaluate
 
+pytestmark = pytest.mark.usefixtures("no_curves")
+
 
 @pytest.mark.slow
 def test_a_profile_of_steady_training_is_written_into_the_run(

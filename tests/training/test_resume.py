@@ -45,6 +45,7 @@ MASKED = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("no_curves")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
@@ -79,6 +80,7 @@ def test_resume_at_every_step_is_exact(tiny_config, tmp_path, changes):
         assert counted == sorted(counted) and counted[0] > 0
 
 
+@pytest.mark.usefixtures("no_curves")
 @pytest.mark.slow
 def test_a_resumed_student_keeps_its_teacher(tiny_config, tiny_run, tmp_path):
     teacher, moved, student = (tmp_path / name for name in ("teacher", "moved", "run"))

@@ -13,6 +13,8 @@ from vit_jax.training import objectives, steps, trainable
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.train import train_and_evaluate
 
+pytestmark = pytest.mark.usefixtures("no_curves")
+
 HEAD_THEN_ALL = (
     {"num_steps": 3, "optim.trainable": "head", "schedule.name": "constant",
      "schedule.warmup": "0 steps"},

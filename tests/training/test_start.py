@@ -17,6 +17,8 @@ from vit_jax.training.experiment import make_experiment
 from vit_jax.training.start import load_own_run, pretrained_variables
 from vit_jax.training.train import train_and_evaluate
 
+pytestmark = pytest.mark.usefixtures("no_curves")
+
 STILL = {"optim__learning_rate": 0.0, "num_steps": 1, "data__select_on": "nothing",
          "data__validation": 0, "schedule__warmup": "0 steps"}  # fmt: skip
 

@@ -15,6 +15,8 @@ from vit_jax.training.experiment import make_experiment
 from vit_jax.training.time_budget import set_num_steps
 from vit_jax.training.train import train_and_evaluate
 
+pytestmark = pytest.mark.usefixtures("no_curves")
+
 
 @pytest.mark.slow
 def test_the_steps_are_measured_once_and_resume_is_exact(
