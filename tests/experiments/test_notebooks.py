@@ -9,9 +9,6 @@ import sys
 import nbclient
 import nbformat
 import pytest
-from nbclient.exceptions import CellExecutionError
-
-from vit_jax.training.train import train_and_evaluate
 
 FOLDER = pathlib.Path(__file__).parents[2] / "experiments"
 
@@ -80,19 +77,6 @@ def test_evaluate_run_of_a_model_of_ones_own_without_a_hold_out(tmp_path, monkey
     text, num_pictures = execute("evaluate_run")
     assert "only for ViTs and ResNets" in text and "No images are held out" in text
     assert num_pictures == 5
-
-
-@pytest.mark.slow
-def test_evaluate_run_ends_with_a_sentence_about_a_masked_autoencoder(
-    tiny_config, tmp_path, monkeypatch
-):
-    config = tiny_config(objective="masked_autoencoding", data__select_on="nothing")
-    config.mae.update(decoder_width=16, decoder_depth=1, decoder_heads=2)
-    config.model.patch_size = 2
-    train_and_evaluate(config, tmp_path)
-    monkeypatch.setenv("VIT_JAX_RUN", str(tmp_path))
-    with pytest.raises(CellExecutionError, match="train a classifier from it by"):
-        execute("evaluate_run")
 
 
 @pytest.mark.slow
