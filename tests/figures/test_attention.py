@@ -1,6 +1,7 @@
 """Figures of attention, and of how faithful heat maps are."""
 
 import numpy as np
+import pytest
 
 from vit_jax.figures import attention, style
 
@@ -93,6 +94,13 @@ def test_deletion_insertion():
         np.testing.assert_allclose(line.get_xdata(), 100 * fraction)
         np.testing.assert_allclose(line.get_ydata(), 100 * values)
     np.testing.assert_allclose(right.lines[0].get_ydata(), 100 * fraction)
+
+
+def test_the_axis_of_low_probabilities_has_room_for_their_bands():
+    fraction = np.linspace(0, 1, 5)
+    low = {"rollout": (np.full(5, 0.3), np.array([0.1, 0.1, 0.2, 0.1, np.nan]))}
+    figure = attention.deletion_insertion(fraction, low, low)
+    assert figure.axes[0].get_ylim() == pytest.approx((0, 55))
 
 
 def bar_colors(figure):

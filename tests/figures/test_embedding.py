@@ -76,6 +76,13 @@ def test_patch_filters(channels):
     np.testing.assert_allclose(image.get_array(), expected, atol=1e-6)
 
 
+def test_few_patch_filters_leave_room_for_the_title():
+    figure = embedding.patch_filters(np.ones((4, 4, 3, 2), np.float32))
+    figure.draw_without_rendering()
+    texts = [text for text in figure.texts if text.get_text()]
+    assert len(texts) == 2 and all(t.get_window_extent().x0 > 0 for t in texts)
+
+
 def test_feature_maps(tmp_path):
     image = RNG.integers(256, size=(8, 8, 3), dtype=np.uint8)
     maps = {"stem": RNG.random((8, 8, 16)), "stage 2": RNG.random((4, 4, 2))}

@@ -121,7 +121,16 @@ def test_settings_of_a_teacher_need_one(tiny_config, tmp_path, key, value):
 def test_the_temperature_needs_soft_predictions(tiny_config):
     config = tiny_config(distill__teacher="run", distill__temperature=5.0)
     with pytest.raises(UserError, match=r"only with config\.distill\.kind=soft"):
-        require_teacher(config.distill)
+        require_teacher(config)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_both_of_two_heads_must_learn(tiny_config, alpha):
+    config = tiny_config(distill__teacher="run", distill__alpha=alpha)
+    require_teacher(config)
+    config.model.distillation_token = True
+    with pytest.raises(UserError, match=f"alpha is {alpha:g}, .* learn nothing"):
+        require_teacher(config)
 
 
 def test_the_code_of_another_run_does_not_replace_ones_own(

@@ -169,8 +169,8 @@ def deletion_insertion(
             axes.plot(x, 100 * mean, dashes, label=label, **look)
             axes.fill_between(x, low, high, alpha=0.15, linewidth=0, **look)
         axes.set_xlim(0, 100)
-    highest = max(np.nanmax(m) for c in (deletion, insertion) for m, _ in c.values())
-    panels[0].set_ylim(0, min(101, 120 * highest))
+    tops = [m + np.nan_to_num(e) for c in (deletion, insertion) for m, e in c.values()]
+    panels[0].set_ylim(0, min(101, 110 * np.nanmax(tops)))
     style.legend_beside(panels[1], title="band: ± standard error", title_fontsize=9)
     panels[0].set_ylabel("probability of the class (%)", fontsize=10)
     return figure

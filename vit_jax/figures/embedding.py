@@ -80,7 +80,9 @@ def patch_filters(kernel: Float[np.ndarray, "h w c filters"]) -> Figure:
     columns = min(16, kernel.shape[-1])
     rows = -(-kernel.shape[-1] // columns)
     title = "Principal components of the first layer's filters"
-    figure = style.new_figure(0.3 + 0.52 * columns, 0.9 + 0.52 * rows, title)
+    # At least as wide as the title.
+    width = max(4.8, 0.3 + 0.52 * columns)
+    figure = style.new_figure(width, 0.9 + 0.52 * rows, title)
     for index in range(kernel.shape[-1]):
         axes = figure.add_subplot(rows, columns, index + 1)
         weights = kernel[..., index].astype(np.float64)

@@ -209,8 +209,8 @@ def _fit_stem(
         if not resize_patches:
             raise UserError(
                 f"The weights file {report.path} has patches of {side} pixels, but "
-                f"config.model.patch_size is {new_side}; set it to {side}, or let the "
-                "patches be resized."
+                f"config.model.patch_size is {new_side}; set it to {side}, or "
+                "config.pretrained.resize_patches to True."
             )
         kernel = resize_kernel(kernel, new_side)
         both = f"{report.resized[name]}, " if name in report.resized else ""
@@ -246,8 +246,8 @@ def _fit_head(
         if num_classes != shapes["head/bias"][0] or between:
             raise UserError(
                 f"The head of the weights file {report.path} {found}, but the model's "
-                f"reads the features and has {shapes['head/bias'][0]} classes; take a "
-                "fresh or a zero head."
+                f"reads the features and has {shapes['head/bias'][0]} classes; set "
+                "config.pretrained.head to fresh or zero."
             )
         return
     names = [x for x in shapes if x.split("/")[0] in ("head", "distillation_head")]

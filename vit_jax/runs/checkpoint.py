@@ -242,6 +242,12 @@ class Checkpoints(contextlib.AbstractContextManager):
         step = {"latest": self.latest_step, "best": self.best_step}.get(which, which)
         if not self._manager.all_steps():
             raise UserError(f"{self._directory} has no checkpoint yet; train first.")
+        if which == "best" and step is None:
+            raise UserError(
+                f"{self._directory} has no best checkpoint, since none of "
+                f"{self.steps()} was evaluated to a finite loss; continue the training "
+                "or choose one of them by number."
+            )
         if step not in self.steps():
             raise UserError(
                 f"{self._directory} has no checkpoint {show(which)}; give best, latest "

@@ -44,14 +44,26 @@ def load_teacher(config_distill: ConfigDict) -> Run | None:
         with own_tables():
             run = load_classifier(path, "best" if step is None else step)
     except UserError as error:
-        raise UserError(f"config.distill.teacher cannot be loaded: {error}") from error
+        raise UserError(
+            f"config.distill.teacher cannot be loaded: {error} If the teacher was "
+            "moved, give its new folder."
+        ) from error
     return dataclasses.replace(run, variables=jax.device_get(run.variables))
 
 
-def require_teacher(config_distill: ConfigDict) -> None:
-    """Raises UserError for settings of a teacher that would have no effect."""
-    defaults = default_config().distill
+def require_teacher(config: ConfigDict) -> None:
+    """Raises UserError for settings of a teacher that would have no effect, or with
+    which one of two heads would learn nothing."""
+    config_distill, defaults = config.distill, default_config().distill
     own, usual = config_distill.temperature, defaults.temperature
+    has_two_heads = config.model.distillation_token
+    if config_distill.teacher and has_two_heads and config_distill.alpha in (0, 1):
+        raise UserError(
+            f"config.distill.alpha is {config_distill.alpha:g}, with which one of the "
+            "two heads of config.model.distillation_token=True would learn nothing, "
+            "and the model averages both; give a value between 0 and 1, or set "
+            "config.model.distillation_token to False."
+        )
     if config_distill.teacher and config_distill.kind == "hard" and own != usual:
         raise UserError(
             f"config.distill.temperature is {own:g}, which has an effect only with "

@@ -64,7 +64,7 @@ def train_and_evaluate(
       Interrupted: the process received a signal; the state is saved.
     """
     config = processes.run_on_all(lambda: _read_settings(config))
-    require_teacher(config.distill)
+    require_teacher(config)
     require_weights(config.pretrained)
     folder = RunFolder(workdir)
     # Before the folder is made, so that a mistake leaves none behind.
