@@ -12,7 +12,9 @@ On the command line --config.stages.1.num_epochs=5 changes one of them. Without 
 the whole training is one stage.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -50,12 +52,22 @@ def convert_stages(
     )
 
 
-def _convert(index: int, key: str, value: Any, convert: Callable) -> Any:
+@contextlib.contextmanager
+def naming_stage(index: int, keys: Iterable[str]) -> Iterator[None]:
+    """A UserError about one of these settings names it as that of stage `index`."""
     try:
-        converted = convert(key, value)
+        yield
     except UserError as error:
-        message = str(error).replace(f"config.{key}", f"config.stages.{index}.{key}", 1)
-        raise UserError(message) from None
+        message = str(error)
+        for key in keys:
+            of_run = rf"\bconfig\.{re.escape(key)}\b"
+            message = re.sub(of_run, f"config.stages.{index}.{key}", message)
+        raise UserError(message) from error.__cause__
+
+
+def _convert(index: int, key: str, value: Any, convert: Callable) -> Any:
+    with naming_stage(index, [key]):
+        converted = convert(key, value)
     may_differ = key in _LENGTHS or key.partition(".")[0] in _GROUPS
     if not may_differ or key in _OF_THE_RUN:
         raise UserError(

@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import data, models
 from vit_jax.config import check_config, make_config
+from vit_jax.config.stages import naming_stage
 from vit_jax.errors import UserError
 from vit_jax.parallel import processes
 from vit_jax.runs.checkpoint import Checkpoints
@@ -205,9 +206,13 @@ def _make_first(
     config: ConfigDict, splits: dict[str, data.Dataset], teacher: Run | None
 ) -> Experiment:
     """The experiment of the first stage; those of the others are checked as well."""
-    experiment = make_experiment(config, splits, teacher=teacher)
-    for stage in range(1, len(experiment.config.stages)):
-        make_experiment(experiment.config, experiment.splits, stage, teacher=teacher)
+    stages = config.stages or ({},)
+    with naming_stage(0, stages[0]):
+        experiment = make_experiment(config, splits, teacher=teacher)
+    config, splits = experiment.config, experiment.splits
+    for index in range(1, len(stages)):
+        with naming_stage(index, stages[index]):
+            make_experiment(config, splits, index, teacher=teacher)
     return experiment
 
 
