@@ -53,10 +53,10 @@ def trainable_names(params: Any, trainable: str) -> frozenset[str]:
 def _after_block(names: list[str], count: int) -> frozenset[str]:
     depth = num_blocks(names)
     if not 1 <= count <= depth:
-        has = {0: "no blocks", 1: "one block, block0"}.get(
-            depth, f"{depth} blocks named block0, block1, ..."
-        )
-        numbers = {0: "", 1: "1, or "}.get(depth, f"1 to {depth}, or ")
+        has, numbers = f"{depth} blocks named block0, block1, ...", f"1 to {depth}, or "
+        if depth < 2:
+            has = ("no blocks", "one block, block0")[depth]
+            numbers = ("", "1, or ")[depth]
         raise UserError(
             f"config.optim.trainable asks for the last {count} blocks, but the model "
             f"has {has}; give {numbers}a regular expression."
