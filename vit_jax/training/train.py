@@ -206,12 +206,12 @@ def _make_first(
     config: ConfigDict, splits: dict[str, data.Dataset], teacher: Run | None
 ) -> Experiment:
     """The experiment of the first stage; those of the others are checked as well."""
-    stages = config.stages or ({},)
-    with naming_stage(0, stages[0]):
+    with naming_stage(0, config.stages[0] if config.stages else ()):
         experiment = make_experiment(config, splits, teacher=teacher)
+    # A linear probe has replaced the stages by now.
     config, splits = experiment.config, experiment.splits
-    for index in range(1, len(stages)):
-        with naming_stage(index, stages[index]):
+    for index in range(1, len(config.stages)):
+        with naming_stage(index, config.stages[index]):
             make_experiment(config, splits, index, teacher=teacher)
     return experiment
 
