@@ -25,6 +25,7 @@ def explained(tiny_run, tmp_path_factory):
     return folder, printed.getvalue()
 
 
+@pytest.mark.slow
 def test_the_command_draws_scores_and_prints(explained):
     folder, printed = explained
     scores = json.loads((folder / "explain.json").read_text())["faithfulness"]

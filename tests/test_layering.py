@@ -156,6 +156,7 @@ def run_python(code):
     return result.stdout.split()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [
@@ -173,6 +174,7 @@ def test_light_imports_stay_light(module):
     assert run_python(code) == []
 
 
+@pytest.mark.slow
 def test_a_training_imports_scores_of_classes_at_its_end():
     """scikit-learn brings pandas; with scipy.stats it doubles the time of imports."""
     code = "import sys, vit_jax.training.train\n"

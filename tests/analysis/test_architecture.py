@@ -32,6 +32,7 @@ def test_a_config_is_drawn_without_data(tmp_path, capsys, monkeypatch):
     assert (tmp_path / "architecture_vit_digits.png").exists()
 
 
+@pytest.mark.slow
 def test_a_runs_network_is_drawn_into_its_folder(tiny_run, tmp_path, monkeypatch):
     workdir = tmp_path / "run"
     # No checkpoint is needed.

@@ -12,6 +12,7 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 
 
+@pytest.mark.slow
 def test_results_hold_the_report(reported, trained):
     scores = RunFolder(reported).read("results")["test"]
     before = trained[1]["test"]
@@ -37,6 +38,7 @@ def test_results_hold_the_report(reported, trained):
     assert scores["latency"]["dtype"] == "float32"
 
 
+@pytest.mark.slow
 def test_both_test_sets_are_scored(reported):
     results = RunFolder(reported).read("results")
     subset = results["subset_test"]
@@ -145,6 +147,7 @@ def test_the_classes_of_a_confusion_may_have_commas():
     assert evaluate.parse_confusion("goldfish, tench, Tinca tinca", names) == (0, 1)
 
 
+@pytest.mark.slow
 def test_a_hold_out_without_successes_fits_no_temperature(reported):
     calibration = RunFolder(reported).read("results")["test"]["calibration"]
     assert calibration["after"]["temperature"] == 1

@@ -18,6 +18,7 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.training.scoring import describe_scores
 
 
+@pytest.mark.slow
 def test_csv_files(reported):
     def rows(name):
         return list(csv.reader((reported / f"{name}.csv").read_text().splitlines()))
@@ -45,6 +46,7 @@ def test_csv_files(reported):
             assert shown == ("" if expected is None else str(expected))
 
 
+@pytest.mark.slow
 def test_curves_as_csv(reported):
     history = list(csv.DictReader((reported / "history.csv").read_text().splitlines()))
     records = RunFolder(reported).read_metrics()
@@ -71,6 +73,7 @@ def test_curves_as_csv(reported):
     assert scores["calibration"]["before"]["ece"] == pytest.approx(ece)
 
 
+@pytest.mark.slow
 def test_the_page_needs_no_other_file(reported):
     shown = Page((reported / "report.html").read_text())
     assert len(shown.sources) == len(FIGURES | BOTH_TEST_SETS) + 1
@@ -79,6 +82,7 @@ def test_the_page_needs_no_other_file(reported):
         assert words in shown.text
 
 
+@pytest.mark.slow
 def test_the_page_names_its_figures_and_shows_them_in_their_size(reported):
     shown = Page((reported / "report.html").read_text())
     widths = {image["alt"]: int(image["width"]) for image in shown.images}
@@ -89,6 +93,7 @@ def test_the_page_names_its_figures_and_shows_them_in_their_size(reported):
     assert "Confusion matrix (test)" in widths
 
 
+@pytest.mark.slow
 def test_the_page_opens_with_its_result(reported):
     text = (reported / "report.html").read_text()
     (summary,) = re.findall('<p class="summary">(.*?)</p>', text)

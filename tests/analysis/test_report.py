@@ -17,6 +17,7 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn(reported):
     drawn = {path.stem for path in (reported / "figures").glob("*.png")}
     assert drawn == FIGURES | BOTH_TEST_SETS | {"disagreements_with_people"}
@@ -157,6 +158,7 @@ def test_nothing_is_drawn_for_what_is_empty(wrong, missing, tmp_path):
     assert len(Page(path.read_text()).sources) == len(expected)
 
 
+@pytest.mark.slow
 def test_broken_logits_are_reported_and_not_hidden(tmp_path):
     scored = make_scored()
     scored.logits[0] = np.nan

@@ -22,6 +22,7 @@ def test_curves_have_the_chosen_accuracy_and_end_with_the_training(name):
         assert (time[1:] > time[:-1]).all()
 
 
+@pytest.mark.slow
 def test_both_pictures_are_written(tmp_path):
     assert draw_records.main([f"--out={tmp_path / 'new'}"]) == 0
     pictures = sorted((tmp_path / "new").iterdir())

@@ -191,6 +191,7 @@ def test_two_calls_do_not_share_a_folder(tmp_path):
     assert main(arguments) == LEFT_OVER
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["race", "equal_time", "arms-flagship", "studies"])
 def test_a_part_that_trains_starts_a_command_that_knows_its_flags(
     name, tmp_path, monkeypatch, capsys

@@ -9,7 +9,6 @@ import pytest
 from flax import traverse_util
 
 from tests.models.shapes import random_images, random_variables, shapes_of
-from tests.rows import slow
 from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.models import mae
@@ -62,8 +61,9 @@ def test_the_encoder_has_the_names_and_shapes_of_the_vit(changes):
     assert any(name.startswith("decoder/") for name in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes", [{}, slow({"pooling": "mean", "num_registers": 2})], ids=["cls", "mean"]
+    "changes", [{}, {"pooling": "mean", "num_registers": 2}], ids=["cls", "mean"]
 )
 def test_the_features_are_those_of_the_vit(changes):
     model, vit = make(MAE, **changes), make(**changes)

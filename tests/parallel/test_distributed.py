@@ -272,6 +272,7 @@ def test_jax_alone_aborts_where_a_process_is_missing():
     assert "Check failure stack trace" in errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nodes", ["127.0.0.1", "127.0.0.1,gpu2", "127.0.0.[1-3,7],b"])
 def test_slurm_tells_who_is_in_the_job(monkeypatch, nodes):
     from vit_jax.main import main

@@ -157,6 +157,7 @@ def test_a_vit_that_had_no_distillation_token_gets_a_new_one():
     np.testing.assert_array_equal(params["positions"][:, 2:], OURS["positions"][:, 1:])
 
 
+@pytest.mark.slow
 def test_positions_are_resized_to_any_grid():
     params, report = load(TIMM, shape=(16, 40, 3))
     assert params["positions"].shape == (1, 1 + 2 * 5, 16)

@@ -31,6 +31,7 @@ def test_what_is_written_is_read_again_with_what_names_do_not_tell(tmp_path):
         np.testing.assert_array_equal(again[name], array)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width, mlp_ratio", [(36, 2.125), (20, 1.125), (224, 4.2)])
 def test_timm_makes_the_same_hidden_layer(tmp_path, width, mlp_ratio):
     """timm truncates the product of width and ratio."""

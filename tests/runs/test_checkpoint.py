@@ -177,6 +177,7 @@ def test_nothing_saved_yet(tmp_path):
 NAN, INF = math.nan, math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metrics", "best"),
     [

@@ -36,6 +36,7 @@ def holder(tmp_path):
         process.kill()
 
 
+@pytest.mark.slow
 def test_a_second_training_is_refused_until_the_first_is_dead(
     holder, tiny_config, tmp_path
 ):

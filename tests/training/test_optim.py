@@ -9,7 +9,6 @@ import numpy as np
 import optax
 import pytest
 
-from tests.rows import slow
 from vit_jax import models
 from vit_jax.config import make_config
 from vit_jax.errors import UserError
@@ -103,8 +102,9 @@ def test_muon_without_a_matrix_says_what_to_set():
     updates_for(conv, conv, name="muon", muon_convolutions=True)
 
 
-@pytest.mark.parametrize("name", ["adamw", slow("sgd"), slow("muon")])
-@pytest.mark.parametrize("decay_all", [False, slow(True)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["adamw", "sgd", "muon"])
+@pytest.mark.parametrize("decay_all", [False, True])
 def test_decay_reaches_whom_it_should(vit_params, name, decay_all):
     """Without gradients only the decay changes a parameter."""
     ones = jax.tree.map(jnp.ones_like, vit_params)

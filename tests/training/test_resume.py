@@ -102,6 +102,7 @@ def test_a_resumed_student_keeps_its_teacher(tiny_config, tiny_run, tmp_path):
     assert train_and_evaluate(config, student)["num_steps"] == VIT["num_steps"]
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_trained_again(tiny_run, copied_run, tiny_config):
     before = newest(copied_run)
     curves = copied_run / "figures" / "training_curves.png"
@@ -169,6 +170,7 @@ def test_a_change_that_does_not_fit_leaves_the_run_as_it_was(tiny_config, copied
     assert (copied_run / "config.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_finished_run_keeps_its_settings(tiny_config, copied_run):
     """Nothing would be trained with the others."""
     names = ("config.json", "environment.json", "results.json")
@@ -211,6 +213,7 @@ def test_a_loss_that_is_not_finite_stops_and_keeps_the_best(tiny_config, tmp_pat
     assert not differing(after.variables, best.variables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_steps", [1, 3])
 def test_a_validation_loss_that_is_not_finite_is_not_saved(
     tiny_config, tmp_path, num_steps
