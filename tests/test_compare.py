@@ -87,3 +87,8 @@ def test_every_folder_is_looked_at_before_a_run_is_loaded(tiny_run, tmp_path):
     arguments = [str(unloadable), str(tmp_path / "none"), f"--out={tmp_path}"]
     with pytest.raises(UserError, match="none is no run folder"):
         main(arguments)
+    shutil.copy(tiny_run[0] / "dataset.json", unloadable)
+    dataset = RunFolder(unloadable).read("dataset")
+    RunFolder(unloadable).write("dataset", dataset | {"image_shape": [9, 8, 1]})
+    with pytest.raises(UserError, match="unloadable and tiny have different test"):
+        main([str(unloadable), str(tiny_run[0]), f"--out={tmp_path}"])

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.interpret.untrained import IMAGES
+from vit_jax import data
 from vit_jax.errors import UserError
 from vit_jax.explain import main
 from vit_jax.interpret.attention import HEAD_FUSIONS
@@ -69,13 +70,22 @@ def test_other_explanations_stand_apart(explained, tmp_path):
         assert apart.keys() <= before.keys() and "heat_maps.png" in apart
 
 
+@pytest.mark.parametrize("flag", ["--block=0", "--head=3"])
+def test_a_block_or_head_is_refused_before_the_data_are_loaded(
+    copied_run, monkeypatch, flag
+):
+    monkeypatch.setattr(data, "load", None)
+    name, _, number = flag[2:].partition("=")
+    words = rf"--{name} is {number}, but this model has \d; give 1 to \d\."
+    with pytest.raises(UserError, match=words):
+        main([f"--workdir={copied_run}", flag])
+
+
 @pytest.mark.parametrize(
     "argument, words",
     [
         ("--indices=1,x", '"x"'),
         ("--indices=359", '"359".*0 to 358'),
-        ("--block=0", "--block is 0"),
-        ("--head=0", "--head is 0"),
         ("--split=tset", 'did you mean "test"'),
         ("--discard_ratio=1", "below 1"),
         ("--blok=1", '"--block"'),

@@ -17,7 +17,7 @@ def test_the_first_images_of_the_split_are_explained(tiny_run):
 
 def test_images_are_chosen_by_their_indices(tiny_run):
     _, splits = run_data.load_splits(load_run(tiny_run[0]))
-    captions, images = run_data.read_split(splits, "val", "99, 3")
+    captions, images = run_data.read_split(splits, "val", "99, 3,99")
     val = splits["val"]
     np.testing.assert_array_equal(images, val.images[[99, 3]])
     assert captions == [f"true {val.class_names[val.labels[i]]}" for i in (99, 3)]

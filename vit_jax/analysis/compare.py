@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from vit_jax.analysis import evaluate, latency
 from vit_jax.analysis.entries import (
     Entry,
+    different_splits,
     group_runs,
     load_entry,
     mean_and_std,
@@ -81,9 +82,7 @@ def compare(options: argparse.Namespace, moved: Mapping[str, str]) -> str:
       UserError: fewer than two runs, or one given twice; and as `write_comparison`.
     """
     names = name_runs(options.runs)
-    # A folder without a run is reported before any run is scored.
-    for workdir in options.runs:
-        RunFolder(workdir).read("config")
+    require_comparable(options.runs, names)
     entries = [
         load_entry(workdir, name, moved, goal=options.train_accuracy)
         for workdir, name in zip(options.runs, names, strict=True)
@@ -105,6 +104,21 @@ def name_runs(workdirs: Sequence[str]) -> list[str]:
         )
     names = [path.name for path in paths]
     return names if len(set(names)) == len(names) else list(workdirs)
+
+
+def require_comparable(workdirs: Sequence[str], names: Sequence[str]) -> None:
+    """Looks at what the folders say, before minutes are spent on scoring the runs.
+
+    Raises:
+      UserError: a folder has no run, or its images have other classes or sizes than
+        those of the first.
+    """
+    for workdir in workdirs:
+        RunFolder(workdir).read("config")
+    first, *others = (RunFolder(workdir).read_dataset() for workdir in workdirs)
+    for name, other in zip(names[1:], others, strict=True):
+        if any(other[key] != first[key] for key in ("class_names", "image_shape")):
+            raise different_splits(names[0], name)
 
 
 def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:

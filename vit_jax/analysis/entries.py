@@ -209,6 +209,13 @@ def mean_and_std(group: Sequence[Entry], key: str) -> tuple[float, float]:
     return paired.mean_and_std(values)
 
 
+def different_splits(name: str, other: str) -> UserError:
+    return UserError(
+        f"{name} and {other} have different test splits, but runs are compared image "
+        "by image; give runs of one dataset."
+    )
+
+
 def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """Each run but the first against the first, on the same test images.
 
@@ -228,10 +235,7 @@ def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             here.labels, there.labels
         )
         if not same or here.class_names != there.class_names:
-            raise UserError(
-                f"{first.name} and {other.name} have different test splits, but runs "
-                "are compared image by image; give runs of one dataset."
-            )
+            raise different_splits(first.name, other.name)
         pair = other.correct, first.correct
         difference, low, high = paired.bootstrap_difference(*pair)
         test = paired.mcnemar(*pair)

@@ -64,23 +64,11 @@ def explain_vit(
       block: whose attention, from 1; None: the last.
       head: whose attention, from 1; None: the mean of all.
       head_fusion, discard_ratio: see `attention.rollout`.
-
-    Raises:
-      UserError: no such block or head.
     """
     _require_memory(run, len(images))
     seen = attention.read_attention(run, images)
     by_head = seen.maps()
-    num_blocks, num_heads = by_head.shape[1:3]
-    block = num_blocks if block is None else block
-    for name, value, count in (
-        ("block", block, num_blocks),
-        ("head", 1 if head is None else head, num_heads),
-    ):
-        if not 1 <= value <= count:
-            raise UserError(
-                f"--{name} is {value}, but this model has {count}; give 1 to {count}."
-            )
+    block = block or run.model.depth
     name, chosen = f"attention, block {block}", by_head[:, block - 1]
     if head is None:
         chosen = chosen.mean(axis=1)
@@ -206,6 +194,15 @@ def _refuse_idle(
                 raise UserError(f"--{name} {reason}; leave it out.")
 
 
+def _require_block_and_head(options: argparse.Namespace, model: ViT) -> None:
+    for name, count in (("block", model.depth), ("head", model.num_heads)):
+        value = getattr(options, name)
+        if value is not None and not 1 <= value <= count:
+            raise UserError(
+                f"--{name} is {value}, but this model has {count}; give 1 to {count}."
+            )
+
+
 def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
     """Explains a run's predictions for images: draws, scores, stores and prints.
 
@@ -229,6 +226,8 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
         )
     RunFolder(run.workdir).create()
     _refuse_idle(options, run, moved)
+    if isinstance(run.model, ViT):
+        _require_block_and_head(options, run.model)
     wanted = inputs.find_images(options.files)
     if wanted:
         files, images = inputs.read_images(wanted, run.image_shape)

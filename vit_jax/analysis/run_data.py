@@ -62,7 +62,8 @@ def read_split(
     """(captions, images) of a split.
 
     Args:
-      indices: in the split, "0,1,2" for example; None: the first `MAX_IMAGES`.
+      indices: in the split, "0,1,2" for example, of which a repeated one counts once;
+        None: the first `MAX_IMAGES`.
 
     Raises:
       UserError: no such split or image.
@@ -71,7 +72,8 @@ def read_split(
     dataset = splits[split]
     numbers = np.arange(min(MAX_IMAGES, len(dataset)))
     if indices is not None:
-        numbers = np.array([_index(x, split, dataset) for x in indices.split(",")])
+        given = (_index(text, split, dataset) for text in indices.split(","))
+        numbers = np.array(list(dict.fromkeys(given)))
     chosen = dataset.select(numbers)
     short = style.short_names(dataset.class_names)
     captions = [f"true {short[label]}" for label in chosen.labels]

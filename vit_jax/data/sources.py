@@ -83,9 +83,12 @@ def load(config_data: Any) -> dict[str, Dataset]:
     unread = {k: v for k, v in _READ_BY.items() if config_data.source in _BUILT_IN}
     for key, sources in unread.items():
         if getattr(config_data, key) and config_data.source not in sources:
+            # Every source's images can be resized later, on the device.
+            instead = " or set config.data.resize" if key == "image_size" else ""
             raise UserError(
                 f"config.data.{key} is {getattr(config_data, key)!r}, but the source "
-                f"{config_data.source} does not read it; only {', '.join(sources)} do."
+                f"{config_data.source} does not read it, only {', '.join(sources)} do; "
+                f"leave it out{instead}."
             )
     try:
         splits = SOURCES[config_data.source](config_data)
