@@ -4,8 +4,9 @@ python -m vit_jax.compare RUN RUN... --out=DIR [--train_accuracy=0.9]
 
 Each run's selected checkpoint, or the last one where nothing was selected, is scored on
 the test split. Runs whose settings differ only in the seed share one row, mean ±
-standard deviation; an unfinished run has one of its own. DIR gets comparison.md and
-comparison.png, comparison.csv (one row for each run), paired.csv, curves.png and
+standard deviation; an unfinished run has one of its own. Recipes that have two or more
+seeds in common are also compared over these. DIR gets comparison.md and comparison.png,
+comparison.csv (one row for each run), paired.csv, curves.png and
 accuracy_over_time.png. In the CSV, the epochs to an accuracy that was never reached are
 "inf". Flags such as --data_dir say where the data of all runs lie.
 """

@@ -38,6 +38,7 @@ def test_markdown_shows_the_numbers(tmp_path):
         ),
     ]
     markdown = compare.write_comparison(entries, tmp_path)
+    assert "## Over seeds" not in markdown  # There is one that both recipes have.
     first, second = table_below(markdown, "# Comparison")
     assert (first["run"], first["model"], first["seeds"]) == ("a (+1)", "vit", "0, 3")
     assert first["test accuracy (%)"] == "60.00 ± 14"
@@ -65,6 +66,13 @@ def test_what_was_selected_on_is_said_in_words(tmp_path):
         "selected on the test split, which is optimistic",
         "the last one, because nothing was selected",
     ]
+
+
+def test_the_difference_over_seeds_is_in_points():
+    row = {"run": "b", "against": "a", "num_seeds": 3}
+    table = compare.seed_table([row | {"difference": 0.02, "low": -0.01, "high": 0.05}])
+    last = table.splitlines()[-1].replace(" ", "")
+    assert last == "|b|a|3|+2.00|-1.00to+5.00|"
 
 
 def test_a_p_value_is_never_zero():

@@ -13,6 +13,7 @@ from vit_jax.analysis.entries import (
     load_entry,
     mean_and_std,
     paired_tests,
+    seed_tests,
 )
 from vit_jax.config import make_config
 from vit_jax.runs.folder import RunFolder, settings_to_compare
@@ -95,6 +96,21 @@ def test_paired_numbers_by_hand():
     assert (row["only_run"], row["only_against"]) == (5, 1)
     assert row["p_value"] == pytest.approx(2 * (1 + 6) / 2**6)
     assert -1 <= row["low"] < 0.4 < row["high"] <= 1
+
+
+def test_recipes_are_compared_over_the_seeds_that_both_have():
+    def group(recipe, wrong_by_seed):
+        return [
+            make_entry(f"{recipe}{seed}", recipe=recipe, seed=seed, wrong=range(wrong))
+            for seed, wrong in wrong_by_seed.items()
+        ]
+
+    first, second = group("a", {0: 4, 1: 5, 3: 0}), group("b", {1: 3, 0: 3, 2: 9})
+    (row,) = seed_tests([first, second, group("c", {0: 1})])
+    assert (row["run"], row["against"], row["num_seeds"]) == ("b1", "a0", 2)
+    # By seed 0.1 and 0.2 more; with one degree of freedom the interval is 12.7 errors.
+    assert row["difference"] == pytest.approx(0.15)
+    assert row["high"] - row["low"] == pytest.approx(2 * 12.706 * 0.05, rel=1e-3)
 
 
 def test_epochs_to_90():

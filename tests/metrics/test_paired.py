@@ -65,3 +65,13 @@ def test_mean_and_std():
     assert paired.mean_and_std([1.0, 2.0, 3.0]) == (2.0, 1.0)
     mean, std = paired.mean_and_std([5.0])
     assert mean == 5.0 and math.isnan(std)
+
+
+def test_the_interval_over_seeds_is_that_of_scipys_paired_t_test():
+    a, b = np.array([0.93, 0.95, 0.94]), np.array([0.91, 0.92, 0.93])
+    expected = scipy.stats.ttest_rel(a, b).confidence_interval(0.95)
+    found = paired.seed_difference(a, b)
+    assert found == pytest.approx((0.02, expected.low, expected.high))
+    assert paired.seed_difference(a + 1, a) == pytest.approx((1, 1, 1))
+    mean, low, high = paired.seed_difference(a[:1], b[:1])
+    assert mean == pytest.approx(0.02) and math.isnan(low) and math.isnan(high)

@@ -16,6 +16,7 @@ from vit_jax.analysis.entries import (
     load_entry,
     mean_and_std,
     paired_tests,
+    seed_tests,
 )
 from vit_jax.analysis.tables import markdown_table, plain, write_csv
 from vit_jax.config.settings import SELECTED
@@ -70,6 +71,12 @@ TEST_NOTE = (
     "Test accuracy of a run minus that of the first, on the same images: bootstrap "
     "interval over images and McNemar's exact test. They compare these trained models; "
     "the variation of a recipe shows only over several seeds."
+)
+
+SEEDS_NOTE = (
+    "Test accuracy of a recipe minus that of the first, mean over the seeds that both "
+    "have, and the 95% interval of a paired t test over them. It is about other seeds "
+    "and not about other test images."
 )
 
 
@@ -134,6 +141,8 @@ def write_comparison(entries: Sequence[Entry], out: pathlib.Path) -> str:
     parts = ["# Comparison", quality_table(groups), QUALITY_NOTE]
     parts += ["## Cost and training", cost_table(groups), COST_NOTE, "\n".join(loads)]
     parts += ["## Paired tests", paired_table(tests), TEST_NOTE]
+    if over_seeds := seed_tests(groups):
+        parts += ["## Over seeds", seed_table(over_seeds), SEEDS_NOTE]
     markdown = "\n\n".join(parts)
     rows = [
         {
@@ -220,7 +229,7 @@ def paired_table(tests: Sequence[Mapping[str, Any]]) -> str:
             row["run"],
             row["against"],
             f"{100 * row['difference']:+.2f}",
-            f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}",
+            _interval(row),
             str(row["only_run"]),
             str(row["only_against"]),
             # Below what a float64 holds.
@@ -229,6 +238,27 @@ def paired_table(tests: Sequence[Mapping[str, Any]]) -> str:
         for row in tests
     ]
     return markdown_table(head, rows)
+
+
+def seed_table(tests: Sequence[Mapping[str, Any]]) -> str:
+    """The result of `seed_tests` as a Markdown table."""
+    head = ["recipe of", "against that of", "seeds", "difference (points)"]
+    head += ["95% interval"]
+    rows = [
+        [
+            row["run"],
+            row["against"],
+            str(row["num_seeds"]),
+            f"{100 * row['difference']:+.2f}",
+            _interval(row),
+        ]
+        for row in tests
+    ]
+    return markdown_table(head, rows)
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}"
 
 
 def draw_comparison(groups: Sequence[Sequence[Entry]]) -> Figure:

@@ -252,3 +252,32 @@ def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def seed_tests(groups: Sequence[Sequence[Entry]]) -> list[dict[str, Any]]:
+    """Each recipe but the first against the first, over two or more common seeds.
+
+    Returns:
+      run, against (as in `group_runs`, the first run of each), num_seeds, difference
+      (mean test accuracy minus that of `against`), low, high (its 95% interval).
+    """
+    first, *others = [
+        {entry.seed: float(entry.correct.mean()) for entry in group} for group in groups
+    ]
+    rows = []
+    for group, other in zip(groups[1:], others, strict=True):
+        seeds = sorted(other.keys() & first.keys())
+        if len(seeds) > 1:
+            a, b = (np.array([of[seed] for seed in seeds]) for of in (other, first))
+            difference, low, high = paired.seed_difference(a, b)
+            rows.append(
+                {
+                    "run": group[0].name,
+                    "against": groups[0][0].name,
+                    "num_seeds": len(seeds),
+                    "difference": difference,
+                    "low": low,
+                    "high": high,
+                }
+            )
+    return rows

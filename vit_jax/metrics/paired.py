@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
 
 
 def mcnemar(
@@ -64,3 +64,21 @@ def mean_and_std(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """
     std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
     return float(np.mean(values)), std
+
+
+def seed_difference(
+    a: Float[np.ndarray, " n"], b: Float[np.ndarray, " n"]
+) -> tuple[float, float, float]:
+    """Mean of a minus b over seeds, and the ends of its 95% interval.
+
+    It is the interval of a paired t test (Student, "The Probable Error of a Mean",
+    Biometrika 6, 1908) with n - 1 degrees of freedom; its ends are NaN for one seed.
+
+    Args:
+      a, b: a score of two recipes, seed by seed.
+    """
+    import scipy.stats
+
+    mean, std = mean_and_std(a - b)
+    half = scipy.stats.t.ppf((1 + 0.95) / 2, len(a) - 1) * std / math.sqrt(len(a))
+    return mean, mean - float(half), mean + float(half)
