@@ -38,6 +38,8 @@ def test_a_photo_is_drawn_upright_in_its_own_size(pictures, tmp_path):
     assert small[:3].min() > 250 and small[5:].max() < 5
 
 
-def test_an_empty_folder_is_refused(tmp_path):
+def test_a_folder_without_an_image_is_refused(tmp_path):
+    for name in ("notes.txt", "._a.jpg", "jpg"):
+        (tmp_path / name).touch()
     with pytest.raises(UserError, match="holds no image"):
         inputs.find_images([str(tmp_path)])

@@ -85,7 +85,7 @@ def _warn_of_loose_images(folders: Iterable[pathlib.Path]) -> None:
         str(file)
         for folder in folders
         for file in folder.iterdir()
-        if file.is_file() and is_named_as_image(file) and file.name[0] != "."
+        if is_named_as_image(file) and file.is_file()
     )
     if loose:
         _LOGGER.warning(

@@ -30,8 +30,12 @@ class UnreadableImageError(Exception):
 
 
 def is_named_as_image(path: pathlib.Path) -> bool:
-    """Whether the ending of the name is one of an image format that can be read."""
-    return Image.registered_extensions().get(path.suffix.lower()) in _FORMATS
+    """Whether the name ends as those of an image format that is read do.
+
+    Hidden files, such as those that macOS writes beside others, do not count.
+    """
+    image_format = Image.registered_extensions().get(path.suffix.lower())
+    return image_format in _FORMATS and path.name[0] != "."
 
 
 @contextlib.contextmanager

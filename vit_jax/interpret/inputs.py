@@ -11,6 +11,7 @@ from PIL import Image
 from vit_jax.data.image_files import (
     UnreadableImageError,
     fit,
+    is_named_as_image,
     mode_name,
     read_image,
 )
@@ -18,8 +19,6 @@ from vit_jax.errors import UserError
 
 # Longer side of a photo in a figure, in pixels: more than a panel needs in print.
 _MAX_PHOTO_SIDE = 1200
-# Suffixes of images in a folder. A file that is given by name may have any suffix.
-_SUFFIXES = ("png", "jpg", "jpeg", "webp", "bmp", "gif", "tif", "tiff", "ppm", "pgm")
 
 
 def find_images(paths: Iterable[str]) -> list[pathlib.Path]:
@@ -35,12 +34,12 @@ def find_images(paths: Iterable[str]) -> list[pathlib.Path]:
             files = sorted(
                 file
                 for file in path.rglob("*")
-                if file.suffix.lower().removeprefix(".") in _SUFFIXES and file.is_file()
+                if is_named_as_image(file) and file.is_file()
             )
             if not files:
                 raise UserError(
-                    f"The folder {path} holds no image; files that end in "
-                    f"{', '.join(_SUFFIXES)} were looked for."
+                    f"The folder {path} holds no image, as no name ends in .jpg, .png "
+                    "or the like; give another folder, or the files themselves."
                 )
         found += files
     return found
