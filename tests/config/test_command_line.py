@@ -96,3 +96,12 @@ def test_flags_become_settings_of_the_data():
     assert moved_settings(options, []) == moved
     with pytest.raises(UserError, match=r"--data_dri=x .*did you mean .--data_dir"):
         moved_settings(options, ["--data_dri=x"])
+
+
+@pytest.mark.parametrize("later", ["()", '[{"num_steps": 2}]'])
+def test_stages_do_not_replace_settings_that_were_given_before(later):
+    first = '--config.stages=[{"num_steps": 1}, {"num_steps": 2}]'
+    arguments = [first, "--config.stages.1.optim.b1=0.8", f"--config.stages={later}"]
+    words = r"--config\.stages\.1\.optim\.b1 stands before --config\.stages, which"
+    with pytest.raises(UserError, match=words):
+        apply_overrides(default_config(), arguments)

@@ -22,7 +22,7 @@ from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.runs.run import build_model, fill_model_settings
-from vit_jax.runs.user_code import add_code_of_run, add_user_code
+from vit_jax.runs.user_code import add_code_of_run, add_user_code, own_tables
 from vit_jax.training.experiment import make_experiment
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -327,19 +327,32 @@ def test_code_of_a_stranger_is_not_run_before_it_is_named(copied_run, tmp_path):
     file, trace = copied_run / "model.py", tmp_path / "it_ran"
     touch = f"import pathlib\npathlib.Path({str(trace)!r}).touch()\n"
     file.write_text(touch + "MODELS = {}")
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     config = RunFolder(copied_run).read("config")
-    RunFolder(copied_run).write("config", config | {"code": str(file)})
+    config |= {"code": str(file), "code_sha256": sha256}
+    RunFolder(copied_run).write("config", config)
     with pytest.raises(UserError, match="read it, and if you trust it, name it once"):
         load_run(copied_run)
     assert not trace.exists()
     with pytest.raises(UserError, match="none of MODELS"):
         add_user_code(str(file))
     assert trace.exists()
-    # Named once, it is known in every later process; changed, it is not.
+    # Named once, it is known in every later process.
     known = (tmp_path / "cache/vit_jax/named_code.txt").read_text()
-    assert known.strip() == hashlib.sha256(file.read_bytes()).hexdigest()
+    assert known.strip() == sha256
     with pytest.raises(UserError, match="none of MODELS"):
         load_run(copied_run)
-    file.write_text("MODELS = {'other': print}")
-    with pytest.raises(UserError, match="name it once"):
-        add_code_of_run(str(file))
+
+
+def test_a_run_is_not_loaded_with_code_that_it_was_not_trained_with(tmp_path):
+    file = tmp_path / "model.py"
+    file.write_text("MODELS = {'before': print}")
+    before = hashlib.sha256(file.read_bytes()).hexdigest()
+    # The new content was named as well, by the training of another run.
+    file.write_text("MODELS = {'after': print}")
+    with own_tables():
+        add_user_code(str(file))
+        with pytest.raises(UserError, match=f"other code than .* {before}"):
+            add_code_of_run(str(file), before)
+        with pytest.raises(UserError, match=r"other code than .* not stored"):
+            add_code_of_run(str(file), "")

@@ -114,10 +114,12 @@ def test_features_that_are_not_finite_are_refused(split):
 def test_a_probe_of_a_run_changes_the_head_alone(
     tiny_config, tiny_run, tmp_path, capsys
 ):
-    stages = [{"num_steps": 2, "early_stopping.patience": 1}, {"num_steps": 1}]
+    # All of this is for steps, and would be refused in a training.
+    stages = [{"num_steps": 2, "early_stopping.patience": 1}, {"optim.name": "adam"}]
     config = tiny_config(
-        linear_probe=True, stages=stages, pretrained__path=str(tiny_run[0])
-    )
+        linear_probe=True, stages=stages, pretrained__path=str(tiny_run[0]),
+        schedule__warmup="99 steps", schedule__name="milestones",
+    )  # fmt: skip
     results = train_and_evaluate(config, tmp_path)
     assert results["test"]["accuracy"] > tiny_run[1]["test"]["accuracy"] + 0.2
     val = RunFolder(tmp_path).read("results")["val"]["accuracy"]

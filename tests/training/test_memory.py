@@ -10,7 +10,7 @@ import pytest
 from vit_jax import data, models
 from vit_jax.errors import UserError
 from vit_jax.runs.load import load_run
-from vit_jax.training.experiment import make_experiment
+from vit_jax.training.experiment import make_experiment, next_stage
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,16 @@ def test_absurd_sizes_are_refused_at_once(tiny_config, changes, words):
         make_experiment(config, splits)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert used < 500_000  # kB, of which most is for tracing
+
+
+def test_a_later_stage_does_not_ask_for_what_is_there_already(tiny_config, monkeypatch):
+    config = tiny_config(stages=[{"num_steps": 2}, {"num_steps": 3}])
+    experiment = make_experiment(config, data.load(config.data))
+    # As if the state and the images had taken all of it.
+    monkeypatch.setattr("vit_jax.parallel.mesh.free_bytes", lambda devices: 0)
+    with pytest.raises(UserError, match=r"at least .* GB"):
+        make_experiment(config, experiment.splits, 1, 2)
+    assert next_stage(experiment, 2).stage == 1
 
 
 @pytest.mark.slow

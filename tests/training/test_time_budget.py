@@ -12,6 +12,7 @@ from vit_jax.parallel.signals import Interrupted
 from vit_jax.runs.folder import RunFolder
 from vit_jax.training import logs
 from vit_jax.training.experiment import make_experiment
+from vit_jax.training.scoring import describe_dataset
 from vit_jax.training.time_budget import set_num_steps
 from vit_jax.training.train import train_and_evaluate
 
@@ -117,6 +118,21 @@ def test_another_budget_is_refused_before_anything_is_compiled(
     )
     with pytest.raises(UserError, match="time_budget: None -> '1 minute'"):
         train_and_evaluate(config, tiny_run[0])
+
+
+def test_a_budget_for_a_run_of_epochs_is_refused_as_another_setting(
+    tiny_config, tmp_path
+):
+    changes = {"num_steps": None, "schedule__warmup": "1 epoch"}
+    folder = RunFolder(tmp_path)
+    folder.create()
+    folder.write("config", tiny_config(**changes).to_dict())
+    (folder.checkpoints / "3").mkdir(parents=True)
+    config = tiny_config(time_budget="1 minute", **changes)
+    splits = data.load(config.data)
+    folder.write("dataset", describe_dataset(splits))
+    with pytest.raises(UserError, match="whose length is no number of steps"):
+        train_and_evaluate(config, tmp_path)
 
 
 def test_processor_time_of_a_gpu_is_refused(tiny_config, tmp_path, monkeypatch):

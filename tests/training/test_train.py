@@ -23,6 +23,10 @@ from vit_jax.training.train import train_and_evaluate
 def last_epoch_run(tiny_config, tmp_path_factory):
     """(folder, results) of a run that holds nothing out and selects nothing."""
     workdir = tmp_path_factory.mktemp("runs") / "last"
+    # Scores of a run that was here before, whose checkpoints were deleted.
+    folder = RunFolder(workdir)
+    folder.create()
+    folder.write("results", {"other_checkpoints": {"3": {"test": {"loss": 9.0}}}})
     config = tiny_config(data__validation=0, data__select_on="nothing")
     return workdir, train_and_evaluate(config, workdir)
 
@@ -32,6 +36,8 @@ def test_nothing_selected(last_epoch_run):
     workdir, results = last_epoch_run
     assert results["selected_on"] == "nothing" and results["val"] is None
     assert results["best_step"] == results["num_steps"] == 6
+    assert "3" in os.listdir(workdir / "checkpoints")
+    assert "other_checkpoints" not in results, "those scores are of other weights"
     splits = {record["split"] for record in RunFolder(workdir).read_metrics()}
     assert splits == {"train"}, "the test split is scored once, at the end"
     assert load_run(workdir).step == 6, "best is the last where nothing was selected"

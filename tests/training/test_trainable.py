@@ -95,8 +95,7 @@ def test_a_norm_is_frozen_if_all_of_its_parameters_are():
 def test_each_layer_has_its_fraction_of_the_rate(part):
     names = trainable.trainable_names(PARAMS, part)
     updates, _ = trainable.split(PARAMS, names)
-    transform = trainable.scale_by_layer(0.5, depth=2)
-    scaled, _ = transform.update(updates, transform.init(updates))
+    scaled = trainable.scale_by_layer(updates, 0.5, depth=2)
     expected = {"stem": 0.125, "positions": 0.125, "block0": 0.25, "block1": 0.5,
                 "final_norm": 1.0, "head": 1.0}  # fmt: skip
     assert set(scaled) == set(updates)
@@ -112,6 +111,5 @@ def test_the_decoder_of_an_autoencoder_comes_after_the_blocks():
     params["decoder"] = {"pixels": {"kernel": jnp.ones(2)}}
     names = {"block1/mlp/out/bias", "decoder/pixels/kernel"}
     assert trainable.trainable_names(params, "last 1 block") == names
-    transform = trainable.scale_by_layer(0.5, depth=2)
-    scaled, _ = transform.update(params, transform.init(params))
+    scaled = trainable.scale_by_layer(params, 0.5, depth=2)
     np.testing.assert_array_equal(scaled["decoder"]["pixels"]["kernel"], 1.0)

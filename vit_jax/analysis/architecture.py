@@ -59,7 +59,7 @@ def choose_network(
     if options.workdir:
         folder = RunFolder(options.workdir)
         config = make_config(folder.read("config"))
-        add_code_of_run(config.code)
+        add_code_of_run(config.code, config.code_sha256)
         apply_overrides(config, overrides, flags)
         if overrides:
             raise UserError(

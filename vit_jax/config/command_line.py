@@ -68,6 +68,12 @@ def apply_overrides(
             text = rest.pop(0)
         takes_text = key in FIELDS and FIELDS[key].allowed == "text"
         config[key] = text if takes_text else _parse_value(text)
+        before = [name for name in changed if name.startswith("stages.")]
+        if key == "stages" and before:
+            raise UserError(
+                f"--config.{before[0]} stands before --config.stages, which replaces "
+                "all stages; give --config.stages first."
+            )
         changed[key] = None  # in the order of the arguments
     replace_lengths(config, changed)
     check_changed(config, changed)

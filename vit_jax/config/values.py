@@ -276,7 +276,8 @@ def check_config(config: ConfigDict) -> None:
             "config.linear_probe is True, but config.distill.teacher is for steps, of "
             "which a probe trains none; switch one of them off."
         )
-    for stage in stage_configs(config):
+    # A probe replaces the stages and takes no step.
+    for stage in [] if config.linear_probe else stage_configs(config):
         _check_combinations(stage)
 
 

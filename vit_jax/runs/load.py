@@ -71,11 +71,12 @@ def load_run(workdir: str | os.PathLike, checkpoint: str | int = "best") -> Run:
 
     Raises:
       UserError: there is no run, or no such checkpoint, or it is damaged; or the
-        file of code that it was trained with is missing, or was never named here.
+        file of code that it was trained with is missing, has changed, or was never
+        named here.
     """
     folder = RunFolder(workdir)
     config = make_config(folder.read("config"))
-    add_code_of_run(config.code)
+    add_code_of_run(config.code, config.code_sha256)
     if isinstance(checkpoint, str) and checkpoint[:99].isdecimal():
         checkpoint = int(checkpoint[:99])  # any step has fewer digits
     dataset = folder.read_dataset()

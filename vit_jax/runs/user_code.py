@@ -44,18 +44,25 @@ def own_tables() -> Iterator[None]:
             table.update(before[name])
 
 
-def add_code_of_run(path: str) -> None:
+def add_code_of_run(path: str, sha256: str) -> None:
     """`add_user_code` of a saved config, if that file was named on this machine before.
 
+    Args:
+      path, sha256: the config's `code` and `code_sha256`.
+
     Raises:
-      UserError: it was not, or has changed since; or as `add_user_code` does.
+      UserError: it was not, or has changed since the training; or as `add_user_code`
+        does.
     """
-    file = _find(path) if path else None
-    if file is not None and digest(path) not in _named():
+    if path and digest(path) != sha256:
         raise UserError(
-            f"The run needs the code of {path}, which is new to this machine or has "
-            "changed since a command named it, so it is not run; read it, and if you "
-            "trust it, name it once: "
+            f"{path} has other code than the run was trained with; give it its former "
+            f"content back (SHA-256 {sha256 or 'not stored'})."
+        )
+    if path and sha256 not in _named():
+        raise UserError(
+            f"The run needs the code of {path}, which no command has named on this "
+            "machine, so it is not run; read it, and if you trust it, name it once: "
             "python -m vit_jax.main --list_keys --config=vit_digits "
             f"--config.code={path}"
         )

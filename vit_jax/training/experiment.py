@@ -122,6 +122,7 @@ def make_experiment(
     first_step: int = 0,
     teacher: Run | None = None,
     devices: Sequence[jax.Device] | None = None,
+    previous: Experiment | None = None,
 ) -> Experiment:
     """Builds model, optimizer, augmentation and steps; compiles nothing.
 
@@ -130,6 +131,8 @@ def make_experiment(
       teacher: of `load_teacher`, which is called here where this is None; several
         processes have to call it first, all together.
       devices: to choose config.num_devices from; None: all that JAX has.
+      previous: whose state, images and teacher are on the devices already, so that the
+        memory for them is not asked for again; see `next_stage`.
 
     Raises:
       UserError: settings that do not fit each other, the data or the devices.
@@ -153,10 +156,14 @@ def make_experiment(
     )  # fmt: skip
     largest_split = max(map(len, splits.values()))
     eval_batch_size = scoring.round_up(min(config.eval_batch_size, largest_split), mesh)
-    memory.require_memory_to_train(
-        config, mesh, model, train.images, state_shapes, teacher,
-        num_microbatches=num_microbatches, eval_batch_size=eval_batch_size,
-    )  # fmt: skip
+    if previous is None:
+        memory.require_memory_to_train(
+            config, mesh, model, train.images, state_shapes, teacher,
+            num_microbatches=num_microbatches, eval_batch_size=eval_batch_size,
+        )  # fmt: skip
+        on_devices = teacher and meshes.put(teacher.variables, meshes.replicated(mesh))
+    else:
+        on_devices = previous.teacher
     class_weights = resolve.class_weights(config, train)
     train_step = functools.partial(
         steps.train_step,
@@ -183,7 +190,7 @@ def make_experiment(
         state_shapes=state_shapes,
         init_state=init_state,
         teacher_run=teacher,
-        teacher=teacher and meshes.put(teacher.variables, meshes.replicated(mesh)),
+        teacher=on_devices,
         train_step=train_step,
         scoring=how_scored,
         eval_step=how_scored.make_eval_step(config.data, model, mesh),
@@ -275,8 +282,7 @@ def next_stage(experiment: Experiment, first_step: int) -> Experiment:
         experiment.stage + 1,
         first_step,
         experiment.teacher_run,
+        previous=experiment,
     )
-    # Every stage has the same; they are compiled, and on the devices, already.
-    return dataclasses.replace(
-        built, eval_step=experiment.eval_step, teacher=experiment.teacher
-    )
+    # Every stage has the same, which is compiled already.
+    return dataclasses.replace(built, eval_step=experiment.eval_step)

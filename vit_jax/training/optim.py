@@ -182,19 +182,15 @@ def _of_one_shape(leaves: list[Array]) -> list[list[int]]:
     return list(groups.values())
 
 
-def clip_by_global_norm(max_norm: float) -> optax.GradientTransformation:
-    """`optax.clip_by_global_norm` with the `global_norm` of this module.
+def clip_by_global_norm(grads: Any, max_norm: float) -> Any:
+    """What `optax.clip_by_global_norm` makes of gradients, with our `global_norm`.
 
     A step computes that norm anyway, and XLA computes it once.
     """
-
-    def clip(grads, params):
-        norm = global_norm(grads)
-        return jax.tree.map(
-            lambda grad: jnp.where(norm < max_norm, grad, grad / norm * max_norm), grads
-        )
-
-    return optax.stateless(clip)
+    norm = global_norm(grads)
+    return jax.tree.map(
+        lambda grad: jnp.where(norm < max_norm, grad, grad / norm * max_norm), grads
+    )
 
 
 def make_optimizer(
@@ -237,8 +233,15 @@ def make_optimizer(
             {"muon": muon, "adamw": adamw},
             lambda params: _muon_labels(params, dimensions(params)),
         )
-    if c.layer_decay != 1:
-        core = optax.chain(core, scale_by_layer(c.layer_decay, depth))
-    if c.clip_norm:
-        return optax.chain(clip_by_global_norm(c.clip_norm), core)
-    return core
+
+    def update(grads, state, params):
+        if c.clip_norm:
+            grads = clip_by_global_norm(grads, c.clip_norm)
+        updates, state = core.update(grads, state, params)
+        if c.layer_decay != 1:
+            updates = scale_by_layer(updates, c.layer_decay, depth)
+        return updates, state
+
+    # The state is that of the optimizer alone, whether there is clipping or not, so a
+    # run that diverged can go on with it.
+    return optax.GradientTransformation(core.init, update)

@@ -54,8 +54,9 @@ def set_num_steps(
       check: called with an experiment of another length before anything is compiled.
 
     Raises:
-      UserError: the budget is processor time, but the device is no CPU; or whatever
-        `make_experiment` and `dispatch.compile_steps` refuse.
+      UserError: the budget is processor time, but the device is no CPU; the folder
+        holds a run of epochs; or whatever `make_experiment` and
+        `dispatch.compile_steps` refuse.
     """
     if not config.time_budget:
         return config
@@ -72,8 +73,14 @@ def set_num_steps(
             config.time_budget = None
         return config
     if saved and (same_budget or not resume_with_changes):
+        if saved["num_steps"] is None:
+            raise UserError(
+                f"{folder.path} holds a run whose length is no number of steps, but "
+                f"config.time_budget is {show(config.time_budget)}; leave that out, or "
+                "give another --workdir or --resume_with_changes."
+            )
         # A folder of another budget will be refused, whatever the number.
-        config.num_steps = saved["num_steps"] or 1
+        config.num_steps = saved["num_steps"]
         return config
     seconds, of_cpu = parse_time_budget(config.time_budget)
     if of_cpu and backend.platform() != "cpu":

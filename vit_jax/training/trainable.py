@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from flax import traverse_util
 
 from vit_jax.errors import UserError, shorten, show
@@ -120,9 +119,9 @@ def frozen_norms(batch_stats: Any, params: Any, frozen: Any) -> Any:
     return traverse_util.unflatten_dict(marks)
 
 
-def scale_by_layer(decay: float, depth: int) -> optax.GradientTransformation:
-    """Scales the update of each layer by `decay` to the power of its distance from the
-    head (Clark et al., 2020, "ELECTRA"; Bao et al., 2022, "BEiT").
+def scale_by_layer(updates: Any, decay: float, depth: int) -> Any:
+    """The update of each layer times `decay` to the power of its distance from the head
+    (Clark et al., 2020, "ELECTRA"; Bao et al., 2022, "BEiT").
 
     A head has the factor 1, the last block `decay`, and the embedding of the patches
     `decay` to the power of `depth` + 1. `depth` is the number of the model's blocks,
@@ -133,6 +132,4 @@ def scale_by_layer(decay: float, depth: int) -> optax.GradientTransformation:
         name = jax.tree_util.keystr(path, simple=True, separator="/")
         return leaf * decay ** (depth + 1 - layer_of(name, depth))
 
-    return optax.stateless(
-        lambda updates, params: jax.tree_util.tree_map_with_path(scale, updates)
-    )
+    return jax.tree_util.tree_map_with_path(scale, updates)
