@@ -45,6 +45,14 @@ def test_nothing_selected(last_epoch_run):
 
 
 @pytest.mark.slow
+def test_selected_on_the_test_split(tiny_config, tmp_path, no_curves):
+    config = tiny_config(num_steps=3, data__validation=0, data__select_on="test")
+    results = train_and_evaluate(config, tmp_path)
+    assert results["selected_on"] == "test" and results["test"]["num_examples"] == 359
+    assert results["val"] is None, "no image was held out"
+
+
+@pytest.mark.slow
 def test_report_where_nothing_was_held_out(last_epoch_run):
     workdir, _ = last_epoch_run
     evaluate.main([f"--workdir={workdir}", "--report"])

@@ -42,7 +42,8 @@ def score_best(
         "val": None,  # Replaced below where images are held out.
     }
     for name, split in splits.items():
-        if name != "train":
+        # The test split is also there as "val" where it selects the checkpoint.
+        if name != "train" and (name == "test" or split is not splits["test"]):
             outputs = experiment.score(best.variables, name)
             results[name] = experiment.scoring.describe_scores(outputs, split)
     if config.stages:
