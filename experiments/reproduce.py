@@ -281,10 +281,10 @@ def main(arguments: Sequence[str]) -> int:
     jobs = Jobs(options.out, parallel=options.parallel)
 
     def write() -> None:
-        if options.report:
+        write_tables(jobs, planned)
+        if options.report and not jobs.is_stopped:
             write_reports(jobs, planned, options.deadline)
             say(str(pack_figures(jobs.out)))
-        write_tables(jobs, planned)
 
     return run_study("reproduce", jobs, [*planned], options, write=write)
 

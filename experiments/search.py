@@ -45,6 +45,7 @@ from experiments.searching.final import (
 from experiments.searching.record import (
     read_record,
     require_same_base,
+    require_same_configs,
     write_record,
 )
 from vit_jax.config import load_config_file
@@ -141,6 +142,7 @@ def main(arguments: Sequence[str]) -> int:
     place = jobs.out if options.small else RESULTS
     file = options.record or place / f"{options.study}.json"
     record = read_record(file, study)
+    require_same_configs(record["final" if options.final else "runs"], file)
     arms = search.arm_jobs(_choose_arms(study, options))
     _check(search, list(arms))
     if options.final:
@@ -153,12 +155,10 @@ def main(arguments: Sequence[str]) -> int:
         for item in plan_final(search) if options.final else arms:
             print(item if isinstance(item, str) else shlex.join(jobs.command(item)))
         return 0
-    status = 0
     if options.final:
         final, probes, left = train_final(search, options.deadline)
         all_jobs = [*final, *probes]
         record["final"] |= report_final(search, final)
-        status = compare_final(search, final, options.deadline)
     else:
         all_jobs = [*arms]
         left = jobs.launch(all_jobs, deadline=options.deadline, retry=options.retry)
@@ -170,6 +170,9 @@ def main(arguments: Sequence[str]) -> int:
     if record["runs"] or record["final"]:
         write_record(file, record, study)
         say(str(file.with_suffix(".md")))
+    status = 0
+    if options.final and not jobs.is_stopped:
+        status = compare_final(search, final, options.deadline)
     say(str(jobs.pack("search")))
     return report_left(jobs, all_jobs, left) or status
 

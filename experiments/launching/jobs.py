@@ -127,7 +127,7 @@ class Jobs:
     def __init__(self, out: str | os.PathLike, *, parallel: int = 1):
         self.out = user_path(out).absolute()
         self.parallel = parallel
-        self._is_stopped = False
+        self.is_stopped = False
 
     def folder(self, job: Job) -> RunFolder:
         """The run's folder, which need not exist."""
@@ -166,7 +166,7 @@ class Jobs:
         Raises:
           UserError: a job's setting is refused, or its folder holds another run.
         """
-        if self._is_stopped:
+        if self.is_stopped:
             return self._left(jobs)
         for job in jobs:
             self._claim(job)
@@ -193,7 +193,7 @@ class Jobs:
             finally:
                 stop([process for process, _ in running.values()], _GRACE_SECONDS)
                 self._collect(running)
-                self._is_stopped = signals.received is not None
+                self.is_stopped = signals.received is not None
         return self._left(jobs)
 
     def _left(self, jobs: Sequence[Job]) -> list[Job]:

@@ -31,6 +31,8 @@ def run_study(
     Returns:
       The exit status.
     """
+    for job in planned:
+        job.load_config()  # A mistake is found before the first training.
     if options.dry_run:
         for job in planned:
             print(shlex.join(jobs.command(job)))

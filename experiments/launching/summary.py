@@ -1,9 +1,13 @@
 """The description of a finished run, and means over several seeds."""
 
+import hashlib
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from experiments.launching.jobs import Job, Jobs
+from vit_jax.config import load_config_file
+from vit_jax.files import as_json
 from vit_jax.metrics.paired import mean_and_std
 from vit_jax.runs.folder import FREE_SETTINGS, RunFolder
 from vit_jax.runs.ranking import rank
@@ -70,8 +74,18 @@ def _device(results: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
 
 
 def describe_job(jobs: Jobs, job: Job) -> dict[str, Any]:
-    """`describe_run` of a finished job, and its settings but those of every run."""
-    return {"settings": shown_settings(job)} | describe_run(jobs.folder(job))
+    """`describe_run` of a finished job, its config and what was changed of that."""
+    return {
+        "config": job.config,
+        "config_sha256": config_digest(job.config),
+        "settings": shown_settings(job),
+    } | describe_run(jobs.folder(job))
+
+
+def config_digest(config: str) -> str:
+    """SHA-256 of the settings of a config, FILE.py or FILE.py:variant."""
+    settings = json.dumps(as_json(load_config_file(config).to_dict()), sort_keys=True)
+    return hashlib.sha256(settings.encode()).hexdigest()
 
 
 def shown_settings(job: Job) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 from experiments.launching.jobs import Job
 from experiments.launching.options import LENGTHS
 from experiments.launching.summary import (
+    config_digest,
     length_key,
     show_epochs,
     show_mean,
@@ -46,6 +47,24 @@ def read_record(file: pathlib.Path, study: Study) -> dict[str, Any]:
                 "have; give another --record."
             )
     return record
+
+
+def require_same_configs(
+    runs: Mapping[str, Mapping[str, Any]], file: pathlib.Path
+) -> None:
+    """Raises UserError where a run's config has been changed since.
+
+    Args:
+      runs: a part of the record in `file`; rows without a digest are not judged.
+    """
+    for name, run in runs.items():
+        digest = run.get("config_sha256")
+        if digest and digest != config_digest(run["config"]):
+            raise UserError(
+                f"{file} has the run {name} of {run['config']}, which has other "
+                "settings now, so that its new runs belong in another table; give "
+                "another --record."
+            )
 
 
 def require_same_base(

@@ -12,7 +12,7 @@ import pytest
 
 from experiments.launching.jobs import Job, Jobs
 from experiments.launching.options import LEFT_OVER, report_left
-from experiments.launching.summary import describe_job
+from experiments.launching.summary import config_digest, describe_job
 from experiments.search import main
 from experiments.searching.arms import STUDIES
 from experiments.searching.final import Search, compare_final, report_final, train_final
@@ -21,6 +21,7 @@ from experiments.searching.record import (
     describe_record,
     read_record,
     require_same_base,
+    require_same_configs,
 )
 from tests.rows import slow
 from vit_jax import models
@@ -206,6 +207,15 @@ def test_a_record_ranks_runs_of_one_base(tmp_path, arm, settings, message):
     of_a_record = {"arm": "batch_64", "settings": {"batch_size": 64, "num_epochs": 9}}
     record["runs"] = {"laptop-batch_64-s0": of_a_record}
     require_same_base(record, arms, study, file)
+
+
+def test_a_record_does_not_mix_runs_of_a_config_before_and_after_a_change(tmp_path):
+    run = {"config": "configs/vit_digits.py", "config_sha256": "of before"}
+    with pytest.raises(UserError, match=r"run a of .*vit_digits\.py, which has other"):
+        require_same_configs({"a": run}, tmp_path / "record.json")
+    run["config_sha256"] = config_digest(run["config"])
+    assert run["config_sha256"] != config_digest("configs/vit_laptop.py")
+    require_same_configs({"a": run, "old": {"arm": "base"}}, tmp_path / "record.json")
 
 
 def test_left_over_runs_are_told(tmp_path, capsys):

@@ -19,6 +19,7 @@ from experiments.transfer import (
     make_jobs,
     write_tables,
 )
+from vit_jax.errors import UserError
 
 
 def make_study(out, *arguments):
@@ -55,6 +56,12 @@ def test_each_arm_starts_from_its_helper(tmp_path, capsys):
             assert (start in command) == (arm == other)
         if "-s" in name:
             assert f"--config.seed={name[-1]} " in command
+
+
+def test_a_mistake_of_an_arm_is_told_before_its_helper_is_trained(tmp_path):
+    arguments = [f"--out={tmp_path}", "--dry_run", "--config.num_epochs=3"]
+    with pytest.raises(UserError, match=r"num_epochs is 3\.0, but has no effect"):
+        main(arguments)
 
 
 def test_the_table_says_how_much_is_done(tmp_path):

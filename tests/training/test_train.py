@@ -26,6 +26,7 @@ def last_epoch_run(tiny_config, tmp_path_factory):
     # Scores of a run that was here before, whose checkpoints were deleted.
     folder = RunFolder(workdir)
     folder.create()
+    folder.write("config", tiny_config().to_dict())
     folder.write("results", {"other_checkpoints": {"3": {"test": {"loss": 9.0}}}})
     config = tiny_config(data__validation=0, data__select_on="nothing")
     return workdir, train_and_evaluate(config, workdir)

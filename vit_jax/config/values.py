@@ -32,8 +32,10 @@ _EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
     "schedule.floor": ("schedule.name", ("warmup_cosine", "linear")),
 }
 
-# Groups whose settings, but for the weights of the classes, a linear probe ignores.
+# Groups of settings that a linear probe ignores, and the two of them that it reads: the
+# averages of the parameters are a part of its checkpoint.
 _OF_STEPS = ("augment.", "early_stopping.", "optim.", "schedule.")
+_OF_A_PROBE = ("optim.class_weights", "optim.ema_decay")
 
 
 class Settings(ConfigDict):
@@ -157,6 +159,14 @@ def replace_lengths(config: ConfigDict, changed: Collection[str]) -> None:
     if "stages" in changed and config.stages:
         for key in {"num_epochs", "num_steps", "time_budget"}.difference(changed):
             config[key] = FIELDS[key].default
+
+
+def reset_steps(config: ConfigDict) -> None:
+    """Gives a linear probe, which takes no step, the defaults of what is for steps."""
+    for key, field in FIELDS.items():
+        is_length = key in ("num_epochs", "num_steps", "stages")
+        if is_length or (key.startswith(_OF_STEPS) and key not in _OF_A_PROBE):
+            config[key] = field.default
 
 
 def check_changed(config: ConfigDict, changed: Collection[str]) -> None:

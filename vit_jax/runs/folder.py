@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 from vit_jax import models
 from vit_jax.config import flatten, make_config
 from vit_jax.config.settings import MAX_SIDE
+from vit_jax.config.values import reset_steps
 from vit_jax.errors import UserError, show
 from vit_jax.files import (
     as_json,
@@ -312,6 +313,8 @@ def settings_to_compare(config: ConfigDict) -> dict[str, Any]:
     process does not know that model.
     """
     config = config.copy_and_resolve_references()
+    if config.linear_probe:
+        reset_steps(config)
     if config.model.name in models.MODELS:
         fill_model_settings(config)
     # The files may lie in another folder, on another machine for example.

@@ -57,7 +57,8 @@ def add_code_of_run(path: str, sha256: str) -> None:
     if path and digest(path) != sha256:
         raise UserError(
             f"{path} has other code than the run was trained with; give it its former "
-            f"content back (SHA-256 {sha256 or 'not stored'})."
+            f"content back (SHA-256 {sha256 or 'not stored'}), and write a new version "
+            "into a new file."
         )
     if path and sha256 not in _named():
         raise UserError(

@@ -15,29 +15,24 @@ from ml_collections import ConfigDict
 
 from vit_jax import data, models
 from vit_jax.config import describe_fields
-from vit_jax.config.settings import FIELDS, MAX_SIDE
+from vit_jax.config.settings import MAX_SIDE
+from vit_jax.config.values import reset_steps
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
 from vit_jax.runs.run import fill_model_settings, model_features
 from vit_jax.runs.user_code import absolute_code, add_user_code, digest
 from vit_jax.training import masked, trainable
 
-# Settings of steps, of which a linear probe takes none.
-_OF_STEPS = ("early_stopping.", "num_epochs", "num_steps", "schedule.", "stages")
-
 
 def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
     """A copy in which every value that depends on machine, model or data is explicit.
 
-    Another machine, or a later version with other defaults, reads it the same way. A
-    linear probe has the defaults of `_OF_STEPS`, which might be refused and which it
-    does not read.
+    Another machine, or a later version with other defaults, reads it the same way. What
+    a linear probe does not read has its default, since it could be refused.
     """
     config = config.copy_and_resolve_references()
     if config.linear_probe:
-        for key, field in FIELDS.items():
-            if key.startswith(_OF_STEPS):
-                config[key] = field.default
+        reset_steps(config)
     fill_model_settings(config)
     if config.model.dtype == "auto":
         config["model.dtype"] = backend.auto_dtype()

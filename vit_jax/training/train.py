@@ -254,8 +254,9 @@ def _restore_or_init(
         state, _ = checkpoints.restore("latest", experiment.state_shapes)
         say(f"resuming from step {int(state.step)}")
         return experiment, state, history
-    # A former run's may be there, of checkpoints that were deleted.
-    folder.remove("results")
+    if folder.has("config"):
+        # They are of a former run, whose checkpoints were deleted.
+        folder.remove("results")
     state = experiment.init_state()
     if experiment.config.pretrained.path:
         variables, report = weights.read(experiment)
