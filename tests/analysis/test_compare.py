@@ -73,6 +73,8 @@ def test_the_difference_over_seeds_is_in_points():
     table = compare.seed_table([row | {"difference": 0.02, "low": -0.01, "high": 0.05}])
     last = table.splitlines()[-1].replace(" ", "")
     assert last == "|b|a|3|+2.00|-1.00to+5.00|"
+    table = compare.seed_table([row | {"difference": 0.02, "low": np.nan}])
+    assert table.splitlines()[-1].replace(" ", "") == "|b|a|3|+2.00|–|"
 
 
 def test_a_p_value_is_never_zero():

@@ -58,6 +58,16 @@ def test_the_config_tells_what_was_selected_on(two_runs):
 
 
 @pytest.mark.slow
+def test_a_run_whose_settings_changed_on_the_way_is_no_seed_of_others(two_runs):
+    folder = RunFolder(two_runs[1])
+    before = folder.read("environment")
+    folder.write("environment", before | {"changed": "after step 3: optim.b1: 0 -> 1"})
+    groups = group_runs([load_entry(path, path.name) for path in two_runs])
+    folder.write("environment", before)
+    assert len(groups) == 2
+
+
+@pytest.mark.slow
 def test_an_unfinished_run_is_no_seed_of_finished_ones(two_runs):
     folder = RunFolder(two_runs[1])
     results = folder.read_results()

@@ -72,6 +72,8 @@ def test_the_interval_over_seeds_is_that_of_scipys_paired_t_test():
     expected = scipy.stats.ttest_rel(a, b).confidence_interval(0.95)
     found = paired.seed_difference(a, b)
     assert found == pytest.approx((0.02, expected.low, expected.high))
-    assert paired.seed_difference(a + 1, a) == pytest.approx((1, 1, 1))
-    mean, low, high = paired.seed_difference(a[:1], b[:1])
-    assert mean == pytest.approx(0.02) and math.isnan(low) and math.isnan(high)
+    # Of one seed, and of equal differences.
+    for pair, expected in (((a[:1], b[:1]), 0.02), ((a + 1, a), 1)):
+        mean, low, high = paired.seed_difference(*pair)
+        assert mean == pytest.approx(expected)
+        assert math.isnan(low) and math.isnan(high)

@@ -121,6 +121,26 @@ def test_records_of_steps_that_are_repeated_are_forgotten(tmp_path):
     assert [r["step"] for r in folder.read_metrics()] == [1, 2]
 
 
+def test_scores_of_checkpoints_that_are_trained_again_are_forgotten(tmp_path):
+    folder = RunFolder(tmp_path)
+    others = {"1": {"test": {"loss": 1.0}}, "3": {"test": {"loss": 3.0}}}
+    folder.write("results", {"best_step": 2, "other_checkpoints": others})
+    folder.forget_scores_after(2)
+    kept = {"other_checkpoints": {"1": others["1"]}}
+    assert folder.read("results") == {"best_step": 2, **kept}
+    folder.forget_scores_after(1)
+    assert folder.read("results") == kept
+
+
+def test_what_resumed_starts_changed_is_kept(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.create()
+    assert folder.read_changes() == []
+    for changed in ("", "after step 3: seed: 0 -> 1", "", "after step 5: x"):
+        folder.start(make_config({}), {}, changed)
+    assert folder.read_changes() == ["after step 3: seed: 0 -> 1", "after step 5: x"]
+
+
 # ---- a run folder from a stranger: nothing outside of it is written
 
 

@@ -39,6 +39,16 @@ def test_the_figure_marks_the_stages_of_results(copied_run):
     assert results["num_steps"] == 6
 
 
+def test_the_figure_marks_the_checkpoint_that_was_scored(copied_run):
+    def marked(step):
+        figure = curves.draw_history(RunFolder(copied_run), step)["training_curves"]
+        return figure.axes[0].lines[-1].get_xdata()[0]
+
+    best = RunFolder(copied_run).read("results")
+    assert marked(None) == pytest.approx(best["best_epoch"], abs=1e-4)
+    assert marked(3) == pytest.approx(best["num_epochs"] / 2, abs=1e-4)
+
+
 def test_stages_with_rates_of_their_own_have_no_rate_of_muon(copied_run):
     folder, labels = RunFolder(copied_run), []
     config = folder.read("config")

@@ -195,6 +195,8 @@ def test_a_run_can_be_made_longer(tiny_config, copied_run, capsys):
     assert "resuming with other settings: num_steps: 6 -> 7" in said
     assert RunFolder(copied_run).read("config")["num_steps"] == 7
     assert len(RunFolder(copied_run).read("environment")["earlier_starts"]) == 1
+    # It is no seed of runs that had this length from the beginning.
+    assert RunFolder(copied_run).read_changes() == ["after step 6: num_steps: 6 -> 7"]
 
 
 @pytest.mark.slow

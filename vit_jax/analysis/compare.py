@@ -258,6 +258,8 @@ def seed_table(tests: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _interval(row: Mapping[str, Any]) -> str:
+    if math.isnan(row["low"]):
+        return "–"
     return f"{100 * row['low']:+.2f} to {100 * row['high']:+.2f}"
 
 

@@ -143,6 +143,8 @@ def _describe_recipe(config: ConfigDict, folder: RunFolder) -> dict[str, Any]:
     recipe = {key: value for key, value in settings.items() if key not in ignored}
     # Paths do not say whether data and first weights are the same.
     recipe["dataset"] = folder.read("dataset")
+    # A run that went on with other settings was not trained as its last ones say.
+    recipe["changed"] = folder.read_changes()
     if folder.has("pretrained"):
         recipe["pretrained"] = folder.read("pretrained")["sha256"]
     return recipe

@@ -44,7 +44,7 @@ def write_report(
     """
     split, *others = scored
     run_folder = RunFolder(run.workdir)
-    figures = training_curves.draw_history(run_folder)
+    figures = training_curves.draw_history(run_folder, run.step)
     figures |= report_figures.draw_figures(scored[split], scores[split], split)
     if others:
         figures |= report_figures.draw_subset_test(*scored.values())

@@ -81,7 +81,8 @@ def class_samples(
         cell=(0.8, 0.8),
         margin=1.0,
     )
-    for axes, name in zip(figure.axes[::num_samples], class_names, strict=True):
+    names = style.short_names(class_names, 24)
+    for axes, name in zip(figure.axes[::num_samples], names, strict=True):
         axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
     return figure
 

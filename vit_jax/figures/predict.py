@@ -62,7 +62,7 @@ def prediction(
         attention.add_color_bar(figure, grid[np.newaxis, :3])
     axes = grid[-1]
     style.label_axes(axes, sentence, "probability (%)")
-    names = list(map(style.drawable, top_names))
+    names = style.short_names(top_names, 24)
     bars = axes.barh(names, 100 * np.array(top_probabilities), color=style.BLUE)
     for bar in bars[1:]:
         bar.set_color(style.SKY)

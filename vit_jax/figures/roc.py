@@ -25,7 +25,11 @@ def roc_curves(
     # Of more classes than colours most are grey, which then names none.
     most = len(style.PALETTE) if len(curves) <= len(style.PALETTE) else 8
     shown, note = style.shown_classes("AUC", areas, most)
-    others = [curve for i, curve in enumerate(curves) if i not in shown]
+    others = [
+        curve
+        for index, curve in enumerate(curves)
+        if index not in shown and not math.isnan(curve.auc)
+    ]
     title = f"ROC curves, each class against the others{note}"
     figure = style.new_figure(9.6, 4.2, title)
     whole, magnified = figure.subplots(1, 2, sharey=True)

@@ -191,6 +191,7 @@ def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
 def label_classes(axis, class_names: Sequence[str], rotation: float = 0) -> None:
     """Names the ticks 0, 1, ... of an axis; only some of them if there are many.
 
+    Long names are shortened, or they would leave no room for what the figure shows.
     Names of one or two characters, such as those of digits, are not rotated.
     """
     if all(len(name) <= 2 for name in class_names):
@@ -199,7 +200,7 @@ def label_classes(axis, class_names: Sequence[str], rotation: float = 0) -> None
     turned = {"rotation": rotation, "ha": "right", "rotation_mode": "anchor"}
     axis.set_ticks(
         range(0, len(class_names), step),
-        list(map(drawable, class_names[::step])),
+        short_names(class_names, 24)[::step],
         fontsize=9 if len(class_names) <= MAX_CLASSES else 7,
         **(turned if rotation else {}),
     )

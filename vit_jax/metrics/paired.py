@@ -72,7 +72,8 @@ def seed_difference(
     """Mean of a minus b over seeds, and the ends of its 95% interval.
 
     It is the interval of a paired t test (Student, "The Probable Error of a Mean",
-    Biometrika 6, 1908) with n - 1 degrees of freedom; its ends are NaN for one seed.
+    Biometrika 6, 1908) with n - 1 degrees of freedom. Its ends are NaN for one seed,
+    and where the difference is the same for all, which says nothing about others.
 
     Args:
       a, b: a score of two recipes, seed by seed.
@@ -80,5 +81,7 @@ def seed_difference(
     import scipy.stats
 
     mean, std = mean_and_std(a - b)
+    if std < 1e-9:
+        return mean, math.nan, math.nan
     half = scipy.stats.t.ppf((1 + 0.95) / 2, len(a) - 1) * std / math.sqrt(len(a))
     return mean, mean - float(half), mean + float(half)

@@ -206,8 +206,14 @@ class RunFolder:
             {key: value for key, value in settings if key not in elsewhere}
         )
 
-    def start(self, config: ConfigDict, dataset: dict[str, Any]) -> None:
-        """Writes config.json and dataset.json, adds this start to environment.json."""
+    def start(
+        self, config: ConfigDict, dataset: dict[str, Any], changed: str = ""
+    ) -> None:
+        """Writes config.json and dataset.json, adds this start to environment.json.
+
+        Args:
+          changed: the step after which settings changed, and which.
+        """
         if not processes.is_primary():
             return
         self.write("config", config.to_dict())
@@ -218,7 +224,16 @@ class RunFolder:
             earlier = before.pop("earlier_starts", [])
             earlier = earlier if isinstance(earlier, list) else []
             environment["earlier_starts"] = [*earlier, before]
+        if changed:
+            environment["changed"] = changed
         self.write("environment", environment)
+
+    def read_changes(self) -> list[str]:
+        """What resumed starts have changed of the settings, each with its step."""
+        environment = self.read("environment") if self.has("environment") else {}
+        earlier = environment.get("earlier_starts", [])
+        starts = [*(earlier if isinstance(earlier, list) else []), environment]
+        return [start["changed"] for start in starts if "changed" in start]
 
     def has(self, name: str) -> bool:
         """Whether NAME.json is there."""
@@ -285,6 +300,16 @@ class RunFolder:
         kept = [r for r in self.read_metrics() if r["step"] <= step]
         if processes.is_primary():
             write_records(self._metrics, kept)
+
+    def forget_scores_after(self, step: int) -> None:
+        """Drops the scores of later checkpoints, whose steps a resumed run repeats."""
+        results = self.read_results()
+        others = results.get("other_checkpoints", {})
+        kept = {of: scores for of, scores in others.items() if int(of) <= step}
+        if results.get("best_step", 0) > step:
+            self.write("results", {"other_checkpoints": kept})
+        elif kept != others:
+            self.write("results", results | {"other_checkpoints": kept})
 
 
 def _counts(

@@ -52,11 +52,16 @@ def _short_intervals(
     return is_train & (2 * num_steps < num_steps.max(initial=0))
 
 
-def draw_history(folder: RunFolder) -> dict[str, Figure]:
-    """{"training_curves": figure} of a run, or {} if no training step was logged."""
+def draw_history(folder: RunFolder, step: int | None = None) -> dict[str, Figure]:
+    """{"training_curves": figure} of a run, or {} if no training step was logged.
+
+    Args:
+      step: of the scored checkpoint, which is marked; None: that of the results.
+    """
     records = folder.read_metrics()
     if all(record["split"] != "train" for record in records):
         return {}
+    last = max(records, key=lambda record: record["step"])
     config = folder.read("config")
     optim, masked = config["optim"], config.get("objective") == "masked_autoencoding"
     # A stage with settings of its own may have another ratio, or no Muon.
@@ -66,9 +71,10 @@ def draw_history(folder: RunFolder) -> dict[str, Figure]:
     if optim["name"] == "muon" and optim["learning_rate"] and same_ratio:
         ratio = optim["muon_learning_rate"] / optim["learning_rate"]
     results = folder.read_results()
+    step = results.get("best_step") if step is None else step
     figure = history.training_curves(
         history_series(records, ratio),
-        scored_epoch=results.get("best_epoch"),
+        scored_epoch=None if step is None else step * last["epoch"] / last["step"],
         stage_epochs=[
             stage["first_step"] * results["num_epochs"] / results["num_steps"]
             for stage in results.get("stages", [])[1:]

@@ -132,8 +132,10 @@ def _train_and_evaluate(
                     _draw_curves(folder)
                 return results
         # Restoring has checked that the state fits the settings.
-        folder.start(experiment.config, dataset)
+        changed = changes and f"after step {int(state.step)}: {changes}"
+        folder.start(experiment.config, dataset, changed)
         folder.forget_metrics_after(int(state.step))
+        folder.forget_scores_after(int(state.step))
         explained = dispatch.explain_out_of_memory(experiment)
         with explained, profiler or contextlib.nullcontext():
             run = (experiment, folder, checkpoints, state, history)
@@ -149,10 +151,11 @@ def _train_and_evaluate(
             scored = score_best(experiment, checkpoints, state, history)
             if experiment.scoring is masked:
                 masked.save_reconstructions(folder, experiment, state.variables)
-        results = processes.broadcast_from_primary(
-            lambda: keep_scores(folder.read_results(), scored, checkpoints.steps())
-        )
+        before = processes.broadcast_from_primary(folder.read_results)
+        results = keep_scores(before, scored, checkpoints.steps())
     folder.write("results", results)
+    if before.get("best_step") != results["best_step"]:
+        _tell_of_an_old_report(folder)
     if processes.is_primary():
         _draw_curves(folder)
     return results
@@ -182,6 +185,15 @@ def _accept_changes(
     if changes:
         say(f"resuming with other settings: {changes}")
     return changes
+
+
+def _tell_of_an_old_report(folder: RunFolder) -> None:
+    for name, command in (("report.html", "evaluate"), ("explain.json", "explain")):
+        if (folder.path / name).exists():
+            say(
+                f"{name} and its figures are of an earlier checkpoint; python -m "
+                f"vit_jax.{command} makes them anew"
+            )
 
 
 def _draw_curves(folder: RunFolder) -> None:
