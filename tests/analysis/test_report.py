@@ -62,6 +62,9 @@ def test_only_the_selected_checkpoint_is_called_so(tiny_run):
     scores = {"num_examples": 359, "num_params": 10, "accuracy": 0.5}
     text = report.summarize(run, scores, "test", results)
     assert "trained for" in text and "selected on images held out" in text
+    assert "optimistic" not in text
+    text = report.summarize(run, scores, "val", results)
+    assert text.endswith("held out from training, which are these: that is optimistic.")
     other = dataclasses.replace(run, step=run.step - 1)
     text = report.summarize(other, scores, "test", results)
     assert "trained for" not in text and text.endswith(f"of step {run.step - 1:,}.")

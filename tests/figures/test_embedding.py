@@ -59,6 +59,14 @@ def test_position_similarity(tmp_path):
     assert style.save(figure, tmp_path / "s.png").stat().st_size > 3_000
 
 
+def test_position_similarity_on_a_fine_grid_shows_some_patches():
+    similarity = RNG.uniform(-1, 1, size=(2, 16, 2, 16))
+    figure = embedding.position_similarity(similarity)
+    assert "one in 2 rows and columns" in figure.get_suptitle()
+    maps = [axes.images[0].get_array() for axes in figure.axes[:8]]
+    np.testing.assert_array_equal(maps, similarity[0, ::2])
+
+
 @pytest.mark.parametrize("channels", [1, 3, 4])
 def test_patch_filters(channels):
     kernel = RNG.normal(size=(4, 4, channels, 5)).astype(np.float32)

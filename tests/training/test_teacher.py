@@ -15,7 +15,7 @@ from vit_jax.files import read_json
 from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
-from vit_jax.runs.user_code import add_user_code
+from vit_jax.runs.user_code import add_user_code, digest
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.start import load_own_run
 from vit_jax.training.teacher import load_teacher, logits_of, require_teacher
@@ -142,8 +142,9 @@ def test_the_code_of_another_run_does_not_replace_ones_own(
     monkeypatch.setitem(augment.AUGMENTATIONS, "own", None)
     add_user_code(str(file))  # as the training of that run did
     monkeypatch.setitem(augment.AUGMENTATIONS, "own", len)
+    code = {"code": str(file), "code_sha256": digest(str(file))}
     config = RunFolder(copied_run).read("config")
-    RunFolder(copied_run).write("config", config | {"code": str(file)})
+    RunFolder(copied_run).write("config", config | code)
     load_teacher(tiny_config(distill__teacher=str(copied_run)).distill)
     assert augment.AUGMENTATIONS["own"] is len
     load_own_run(str(copied_run))

@@ -98,6 +98,8 @@ def summarize(
         time = f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:,.1f} minutes"
         model += f" trained for {time}"
         checkpoint += f", {SELECTED[run.config.data.select_on]}"
+        if split == run.config.data.select_on == "val":
+            checkpoint += ", which are these: that is optimistic"
     if scores["accuracy"] is None:
         return (
             f"How many of {images} {run.workdir.name}, {model}, classifies correctly "

@@ -54,15 +54,20 @@ def position_similarity(
 ) -> Figure:
     """A map for each patch: the cosine similarity of its position to all positions.
 
-    `similarity[i, j]` is the map of the patch in row i, column j; -1 to 1.
+    `similarity[i, j]` is the map of the patch in row i, column j; -1 to 1. On a fine
+    grid only some patches have their map.
     """
-    rows, columns = similarity.shape[:2]
-    figure = style.new_figure(
-        1.9 + 0.62 * columns, 1.0 + 0.62 * rows, "Similarity of position embeddings"
-    )
+    # More than 14 maps in a row are too small to read, and take minutes to draw.
+    step = -(-max(similarity.shape[:2]) // 14)
+    shown = similarity[::step, ::step]
+    rows, columns = shown.shape[:2]
+    title = "Similarity of position embeddings"
+    if step > 1:
+        title += f"\n(one in {step} rows and columns of patches)"
+    figure = style.new_figure(1.9 + 0.62 * columns, 1.0 + 0.62 * rows, title)
     grid = figure.subplots(rows, columns, squeeze=False)
     for place, axes in np.ndenumerate(grid):
-        image = axes.imshow(similarity[place], cmap=style.DIVERGING, vmin=-1, vmax=1)
+        image = axes.imshow(shown[place], cmap=style.DIVERGING, vmin=-1, vmax=1)
         axes.set(xticks=[], yticks=[])
     bar = figure.colorbar(image, ax=grid, shrink=0.8)
     bar.set_label("cosine similarity", fontsize=10)
