@@ -32,8 +32,8 @@ _EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
     "schedule.floor": ("schedule.name", ("warmup_cosine", "linear")),
 }
 
-# Groups of settings that a linear probe ignores, and the two of them that it reads: the
-# averages of the parameters are a part of its checkpoint.
+# Groups of settings that a linear probe ignores, and the two settings in them that it
+# reads: averages of the parameters, where there are any, are a part of its checkpoint.
 _OF_STEPS = ("augment.", "early_stopping.", "optim.", "schedule.")
 _OF_A_PROBE = ("optim.class_weights", "optim.ema_decay")
 
