@@ -69,6 +69,10 @@ def test_stages_that_have_begun_cannot_be_taken_away(staged):
         fewer.num_steps = None if stages else 3
         with pytest.raises(UserError, match=r"in its stage 2, but .* has 1 now"):
             train_and_evaluate(fewer, workdir, resume_with_changes=True)
+    other = config.copy_and_resolve_references()
+    other.stages = ({**HEAD_THEN_ALL[0], "optim.b2": 0.9}, HEAD_THEN_ALL[1])
+    with pytest.raises(UserError, match=r"has trained the first 1 of config\.stages"):
+        train_and_evaluate(other, workdir, resume_with_changes=True)
 
 
 @pytest.mark.slow

@@ -261,6 +261,16 @@ def _restore_or_init(
                 f"{folder.path} holds a run in its stage {begun}, but config.stages "
                 f"has {asked} now; give at least as many stages, or another --workdir."
             )
+        ended = begun - 1
+        if (
+            make_config(folder.read("config")).stages[:ended]
+            != (experiment.config.stages[:ended])
+        ):
+            raise UserError(
+                f"{folder.path} has trained the first {ended} of config.stages to "
+                "their ends, so their settings can no longer change; give those of its "
+                "config.json, or another --workdir."
+            )
         for start in history.stage_starts[1:]:
             experiment = next_stage(experiment, start)
         state, _ = checkpoints.restore("latest", experiment.state_shapes)
