@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from vit_jax.figures import predict, style
 
@@ -43,7 +44,7 @@ def test_prediction(tmp_path, with_map):
     ]
     assert chart.yaxis_inverted()  # the likeliest is on top
     assert [text.get_text() for text in chart.texts] == ["90.0", "7.0", "1.0"]
-    assert chart.get_title() == "Fairly sure: cat."
+    assert chart.get_title(loc="right") == "Fairly sure: cat."
     assert figure.get_suptitle() == "photo.jpg"
     assert style.save(figure, tmp_path / "p.png").stat().st_size > 3_000
 
@@ -56,3 +57,13 @@ def test_a_prediction_shows_each_pixel_of_the_photo(tmp_path, shape):
     panel = figure.axes[0].get_window_extent()
     assert panel.width >= shape[1]
     assert panel.width / panel.height == pytest.approx(shape[1] / shape[0], rel=0.01)
+
+
+def test_a_sentence_with_a_long_name_stays_in_the_figure():
+    name = "a_bird_photographed_from_above_in_the_early_morning_by_the_river"
+    sentence = f"very sure: {name} (99.8%)"
+    figure = predict.prediction(PHOTO, [name], [0.998], sentence=sentence)
+    figure.draw_without_rendering()
+    (title,) = (t for t in figure.findobj(Text) if t.get_text().endswith("(99.8%)"))
+    extent = title.get_window_extent()
+    assert figure.bbox.x0 <= extent.x0 and extent.x1 <= figure.bbox.x1

@@ -1,5 +1,6 @@
 """The prediction for one image."""
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -61,7 +62,9 @@ def prediction(
         attention.draw_overlay(grid[2], photo, heat_map, "over the photo")
         attention.add_color_bar(figure, grid[np.newaxis, :3])
     axes = grid[-1]
-    style.label_axes(axes, sentence, "probability (%)")
+    style.label_axes(axes, x="probability (%)")
+    # On the right and in lines, so that a long name of a class stays in the figure.
+    axes.set_title(textwrap.fill(sentence, 40), fontsize=11, loc="right")
     names = style.short_names(top_names, 24)
     bars = axes.barh(names, 100 * np.array(top_probabilities), color=style.BLUE)
     for bar in bars[1:]:
