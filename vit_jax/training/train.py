@@ -262,10 +262,8 @@ def _restore_or_init(
                 f"has {asked} now; give at least as many stages, or another --workdir."
             )
         ended = begun - 1
-        if (
-            make_config(folder.read("config")).stages[:ended]
-            != (experiment.config.stages[:ended])
-        ):
+        saved = make_config(folder.read("config"))
+        if saved.stages[:ended] != experiment.config.stages[:ended]:
             raise UserError(
                 f"{folder.path} has trained the first {ended} of config.stages to "
                 "their ends, so their settings can no longer change; give those of its "
