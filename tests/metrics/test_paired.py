@@ -67,6 +67,11 @@ def test_mean_and_std():
     assert mean == 5.0 and math.isnan(std)
 
 
+def test_equal_values_have_no_deviation():
+    assert np.std([0.1] * 3, ddof=1) > 0
+    assert paired.mean_and_std([0.1] * 3)[1] == 0
+
+
 def test_the_interval_over_seeds_is_that_of_scipys_paired_t_test():
     a, b = np.array([0.93, 0.95, 0.94]), np.array([0.91, 0.92, 0.93])
     expected = scipy.stats.ttest_rel(a, b).confidence_interval(0.95)

@@ -62,7 +62,10 @@ def mean_and_std(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
 
     The standard deviation of a single value is NaN.
     """
-    std = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    if len(values) < 2:
+        return float(np.mean(values)), math.nan
+    # Of equal values it would be a rounding error, such as 1.7e-17.
+    std = float(np.std(values, ddof=1)) if np.ptp(values) else 0.0
     return float(np.mean(values)), std
 
 
