@@ -16,7 +16,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from vit_jax.config.settings import FIELDS
-from vit_jax.config.values import check_changed, flatten, replace_lengths
+from vit_jax.config.values import flatten, settle_changes
 from vit_jax.errors import UserError, did_you_mean
 
 # Settings of a run that may differ when it is scored: where its data lie, and how they
@@ -43,7 +43,7 @@ def apply_overrides(
 
     Raises:
       UserError: an argument has another form, or a key or value is refused, or as
-        `check_changed`.
+        `settle_changes`.
     """
     config = config.copy_and_resolve_references()
     rest, changed = list(arguments), {}
@@ -75,8 +75,7 @@ def apply_overrides(
                 "all stages; give --config.stages first."
             )
         changed[key] = None  # in the order of the arguments
-    replace_lengths(config, changed)
-    check_changed(config, changed)
+    settle_changes(config, changed)
     return config
 
 

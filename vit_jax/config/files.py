@@ -25,13 +25,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 import vit_jax
-from vit_jax.config.values import (
-    check_changed,
-    check_config,
-    flatten,
-    make_config,
-    replace_lengths,
-)
+from vit_jax.config.values import check_config, flatten, make_config, settle_changes
 from vit_jax.errors import UserError, did_you_mean, one_line, show
 
 
@@ -124,9 +118,7 @@ def load_config(name: str, overrides: Mapping[str, Any] | None = None) -> Config
     overrides = overrides or {}
     for key, value in overrides.items():
         config[key] = value
-    changed = dict(flatten(overrides))
-    replace_lengths(config, changed)
-    check_changed(config, changed)
+    settle_changes(config, dict(flatten(overrides)))
     check_config(config)
     return config
 

@@ -150,17 +150,6 @@ def make_config(settings: Any) -> ConfigDict:
     return config
 
 
-def replace_lengths(config: ConfigDict, changed: Collection[str]) -> None:
-    """Drops the length that a config had before its stages were given.
-
-    Args:
-      changed: dotted names of the settings that were given.
-    """
-    if "stages" in changed and config.stages:
-        for key in {"num_epochs", "num_steps", "time_budget"}.difference(changed):
-            config[key] = FIELDS[key].default
-
-
 def reset_steps(config: ConfigDict) -> None:
     """Gives a linear probe, which takes no step, the defaults of what is for steps."""
     for key, field in FIELDS.items():
@@ -169,11 +158,12 @@ def reset_steps(config: ConfigDict) -> None:
             config[key] = field.default
 
 
-def check_changed(config: ConfigDict, changed: Collection[str]) -> None:
+def settle_changes(config: ConfigDict, changed: Collection[str]) -> None:
     """Refuses settings that were changed, but have no effect beside the others.
 
     A config file may have them: it can hold what is needed once another setting, on
-    the command line, is switched on.
+    the command line, is switched on. Only a length of the file is dropped where stages,
+    each of which has its own, were given.
 
     Args:
       changed: dotted names of settings.
@@ -183,6 +173,17 @@ def check_changed(config: ConfigDict, changed: Collection[str]) -> None:
         value of it, it is for steps and a linear probe trains none, or it is a length
         of training that another one replaces.
     """
+    if "stages" in changed and config.stages:
+        for key in {"num_epochs", "num_steps", "time_budget"}.difference(changed):
+            config[key] = FIELDS[key].default
+    for key in changed:
+        is_length = key in ("num_epochs", "num_steps") and config[key]
+        is_rule = key.startswith(_OF_STEPS) and key != "optim.class_weights"
+        if config.linear_probe and (is_length or is_rule):
+            raise UserError(
+                f"config.{key} is {show(config[key])}, but config.linear_probe trains "
+                f"no step; leave config.{key} out."
+            )
     _check_lengths(config, changed)
     for key in changed:
         overridden = [stage for stage in config.stages if key in stage]
@@ -190,12 +191,6 @@ def check_changed(config: ConfigDict, changed: Collection[str]) -> None:
             raise UserError(
                 f"config.{key} is {show(config[key])}, but has no effect, since each "
                 f"of config.stages has its own; set config.stages.0.{key}, and so on."
-            )
-        is_of_steps = key.startswith(_OF_STEPS) and key != "optim.class_weights"
-        if config.linear_probe and is_of_steps:
-            raise UserError(
-                f"config.{key} is {show(config[key])}, but config.linear_probe trains "
-                f"no step; leave config.{key} out."
             )
     idle = {key: why for key in changed if (why := _why_idle(config, key))}
     if idle:
@@ -231,12 +226,6 @@ def _why_idle(config: ConfigDict, changed: str) -> str:
 
 
 def _check_lengths(config: ConfigDict, changed: Collection[str]) -> None:
-    for key in sorted({"num_epochs", "num_steps"} & set(changed)):
-        if config.linear_probe and config[key]:
-            raise UserError(
-                f"config.{key} is {show(config[key])}, but config.linear_probe trains "
-                f"no step; leave config.{key} out."
-            )
     for index in range(len(config.stages)):
         both = [f"stages.{index}.{key}" for key in ("num_epochs", "num_steps")]
         if all(key in changed for key in both):
@@ -244,18 +233,17 @@ def _check_lengths(config: ConfigDict, changed: Collection[str]) -> None:
                 f"config.{both[0]} and config.{both[1]} each give a length; leave one "
                 "of them out."
             )
-    replaced_by = {
-        "num_epochs": ("num_steps", "time_budget"),
-        "time_budget": ("num_steps",),
-    }
-    for key, others in replaced_by.items():
-        for other in others:
-            if key in changed and config[key] and config[other]:
-                raise UserError(
-                    f"config.{key} is {show(config[key])}, but config.{other}="
-                    f"{config[other]} replaces it; set config.{other} to None, or "
-                    f"leave config.{key} out."
-                )
+    for key, other in (
+        ("num_epochs", "num_steps"),
+        ("num_epochs", "time_budget"),
+        ("time_budget", "num_steps"),
+    ):
+        if key in changed and config[key] and config[other]:
+            raise UserError(
+                f"config.{key} is {show(config[key])}, but config.{other}="
+                f"{config[other]} replaces it; set config.{other} to None, or "
+                f"leave config.{key} out."
+            )
 
 
 def check_config(config: ConfigDict) -> None:
