@@ -166,32 +166,24 @@ def time_budget(meaning: str) -> Field:
     return Field(None, meaning, kind, lambda x: parse_time_budget(x) and x)
 
 
-def numbers(default: Sequence[float] | None, meaning: str) -> Field:
-    """At least one number; all are above 0."""
-
-    def check(value):
-        numbers = tuple(_float(x) for x in _sequence(value))
-        if not numbers or not all(x > 0 for x in numbers):
-            raise ValueError
-        return numbers
-
-    return Field(default, meaning, "a list of numbers above 0", check)
-
-
-def fractions(
-    default: Sequence[float] | None, meaning: str, above_zero: bool = False
+def numbers(
+    default: Sequence[float] | None,
+    meaning: str,
+    high: float = math.inf,
+    with_zero: bool = False,
 ) -> Field:
-    """At least one number, each from 0 to 1, or above 0 and at most 1."""
+    """At least one number, each above 0, or 0 if `with_zero`, and at most `high`."""
 
     def check(value):
         numbers = tuple(_float(x) for x in _sequence(value))
-        low_enough = all(0 <= x <= 1 for x in numbers)
-        if not numbers or not low_enough or (above_zero and 0 in numbers):
+        within = all(0 <= x <= high for x in numbers)
+        if not numbers or not within or (0 in numbers and not with_zero):
             raise ValueError
         return numbers
 
-    limit = "above 0 and at most 1" if above_zero else "from 0 to 1"
-    return Field(default, meaning, f"a list of numbers {limit}", check)
+    limit = f" and at most {high:g}" if high < math.inf else ""
+    limits = f"from 0 to {high:g}" if with_zero else f"above 0{limit}"
+    return Field(default, meaning, f"a list of numbers {limits}", check)
 
 
 def span(default: tuple[float, float], meaning: str, high: float = math.inf) -> Field:

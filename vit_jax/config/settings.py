@@ -10,7 +10,6 @@ from vit_jax.config.fields import (
     choice,
     duration,
     fraction,
-    fractions,
     integer,
     integers,
     interval,
@@ -181,13 +180,16 @@ FIELDS: dict[str, Field] = {
         1,
         MAX_SIDE,
     ),
-    "data.mean": fractions(
-        None, "Mean of each channel, 0 to 1; None: that of the dataset."
+    "data.mean": numbers(
+        None,
+        "Mean of each channel, 0 to 1; None: that of the dataset.",
+        1.0,
+        with_zero=True,
     ),
-    "data.std": fractions(
+    "data.std": numbers(
         None,
         "Standard deviation of each channel, 0 to 1; None: that of the dataset.",
-        above_zero=True,
+        1.0,
     ),
     **AUGMENT_FIELDS,
     **MODEL_FIELDS,
