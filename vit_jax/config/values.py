@@ -71,8 +71,7 @@ class Settings(ConfigDict):
         key = f"{self._group}{name}"
         group, dot, rest = str(name).partition(".")
         if dot and key.startswith("stages."):
-            value = set_in_stage(self.stages, rest, value)
-            super().__setitem__("stages", _convert("stages", value))
+            self["stages"] = set_in_stage(self.stages, rest, value)
             return
         if dot and isinstance(self.get(group), Settings):
             self[group][rest] = value
