@@ -40,8 +40,7 @@ def train_step(
       trained: names of the parameters that are trained, see `trainable`; None: all.
         The others, and the statistics of their BatchNorms, stay the same bits.
       num_microbatches: see `mean_gradients`.
-      ema_decay: of the moving average per step; at step t it is at most
-        (1 + t) / (10 + t), so that the average soon forgets the initial parameters.
+      ema_decay: of the moving averages, see `next_averages`.
 
     Returns:
       The next state and float32 scalars: those of the objective, grad_norm
