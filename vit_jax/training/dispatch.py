@@ -71,8 +71,6 @@ def program_size(plan: Plan, most: int) -> int:
     that needs fewer steps computes the others in vain, so the number is the one with
     the least to compute; each dispatch counts as another step, for its launch.
     """
-    if most == 1:
-        return 1
     lengths, done = collections.Counter(), 0
     # The first stops tell enough of a training that is very long.
     while done < plan.total_steps and lengths.total() < _MAX_STOPS:
