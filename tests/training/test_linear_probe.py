@@ -37,18 +37,7 @@ def test_a_probe_that_reaches_its_limit_says_so():
     assert how == {"strength": 100.0, "iterations": 500, "converged": False}
 
 
-def test_the_penalty_is_chosen_on_the_validation_split():
-    rng = np.random.default_rng(0)
-
-    def noise(n):  # features that say nothing of the label
-        return rng.normal(size=(n, 20)), rng.integers(0, 2, n)
-
-    kernel, *_ = fit_logistic({"train": noise(40), "val": noise(1000)}, 2)
-    strong, *_ = fit_logistic({"train": noise(40)}, 2)
-    assert np.abs(kernel).max() < 0.5 * np.abs(strong).max()
-
-
-def test_each_penalty_is_announced_with_the_loss_that_it_brings(capsys):
+def test_the_penalty_has_the_lowest_of_the_validation_losses_that_are_said(capsys):
     rng = np.random.default_rng(0)
     splits = {
         name: (rng.normal(size=(30, 2)), rng.integers(0, 2, 30))
@@ -74,18 +63,12 @@ def test_classes_weigh_as_they_are_told_to():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], [90, 10])
     features = rng.normal(labels[:, None], 1.5, (100, 2))
-    kernel, bias, _ = fit_logistic({"train": (features, labels)}, 2)
     weights = (100 / 180, 100 / 20)
-    even_kernel, even_bias, _ = fit_logistic({"train": (features, labels)}, 2, weights)
+    kernel, bias, _ = fit_logistic({"train": (features, labels)}, 2, weights)
     # The same as if each image of the second class were there nine times.
     copies = np.where(labels, 9, 1)
     many = np.repeat(features, copies, axis=0), np.repeat(labels, copies)
-    found = [
-        np.bincount((features @ k + b).argmax(1), minlength=2)
-        for k, b in ((kernel, bias), (even_kernel, even_bias))
-    ]
-    assert found[0][1] < 10 < found[1][1]
-    logits = features @ even_kernel + even_bias
+    logits = features @ kernel + bias
     chances = np.exp(logits[:, 1]) / np.exp(logits).sum(1)
     from sklearn.linear_model import LogisticRegression
 
