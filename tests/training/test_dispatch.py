@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from vit_jax import data
+from tests.training.made import batch_of
 from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.models import backend
@@ -89,10 +89,9 @@ def test_images_from_the_host_limit_a_dispatch_on_an_accelerator(
 
 @pytest.mark.slow
 def test_a_compiled_step_that_does_not_fit_is_refused_with_a_way_out(
-    tiny_config, monkeypatch
+    tiny_config, splits, monkeypatch
 ):
-    config = tiny_config(batch_size=512)
-    experiment = make_experiment(config, data.load(config.data))
+    experiment = make_experiment(tiny_config(batch_size=512), splits)
     monkeypatch.setattr(meshes, "free_bytes", lambda devices: 500_000)
     with pytest.raises(UserError) as refusal:
         dispatch.compile_training(experiment)
@@ -103,28 +102,13 @@ def test_a_compiled_step_that_does_not_fit_is_refused_with_a_way_out(
 
 
 @pytest.mark.slow
-def test_seeds_share_a_program(tiny_config):
+def test_seeds_share_a_program(tiny_config, splits):
     """The seed is an argument, also of the flips' first views."""
     config = tiny_config(augment__flip="alternating", model__dropout=0.1)
     texts = set()
     for seed in (0, 1):
         config.seed = seed
-        experiment = make_experiment(config, data.load(config.data))
-        pipeline = InputPipeline(
-            experiment.splits["train"], experiment.config, experiment.mesh
-        )
-        lowered = jax.jit(experiment.train_step).lower(
-            experiment.state_shapes,
-            {
-                name: jax.ShapeDtypeStruct(shape.shape[1:], shape.dtype)
-                for name, shape in pipeline.shapes(1).items()
-            }
-            | {
-                "images": jax.ShapeDtypeStruct((16, 8, 8, 1), np.uint8),
-                "labels": jax.ShapeDtypeStruct((16,), np.int32),
-            },
-            experiment.root_key,
-            np.float32(1),
-        )
-        texts.add(lowered.as_text())
+        built = make_experiment(config, splits)
+        inputs = built.state_shapes, batch_of(built), built.root_key, np.float32(1)
+        texts.add(jax.jit(built.train_step).lower(*inputs).as_text())
     assert len(texts) == 1

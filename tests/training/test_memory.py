@@ -7,7 +7,7 @@ import resource
 import jax
 import pytest
 
-from vit_jax import data, models
+from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.runs.load import load_run
 from vit_jax.training.experiment import make_experiment, next_stage
@@ -25,9 +25,8 @@ from vit_jax.training.experiment import make_experiment, next_stage
         ({"data__resize": 4096, "model__patch_size": 1}, "the layers' outputs"),
     ],
 )  # fmt: skip
-def test_absurd_sizes_are_refused_at_once(tiny_config, changes, words):
+def test_absurd_sizes_are_refused_at_once(tiny_config, splits, changes, words):
     config = tiny_config(**changes)
-    splits = data.load(config.data)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UserError, match=rf"at least .* GB .* for .*{words}.* are free"):
         make_experiment(config, splits)
@@ -35,9 +34,11 @@ def test_absurd_sizes_are_refused_at_once(tiny_config, changes, words):
     assert used < 500_000  # kB, of which most is for tracing
 
 
-def test_a_later_stage_does_not_ask_for_what_is_there_already(tiny_config, monkeypatch):
+def test_a_later_stage_does_not_ask_for_what_is_there_already(
+    tiny_config, splits, monkeypatch
+):
     config = tiny_config(stages=[{"num_steps": 2}, {"num_steps": 3}])
-    experiment = make_experiment(config, data.load(config.data))
+    experiment = make_experiment(config, splits)
     # As if the state and the images had taken all of it.
     monkeypatch.setattr("vit_jax.parallel.mesh.free_bytes", lambda devices: 0)
     with pytest.raises(UserError, match=r"at least .* GB"):
@@ -53,10 +54,10 @@ def test_a_later_stage_does_not_ask_for_what_is_there_already(tiny_config, monke
         ({"num_registers": 2**20}, "the teacher's largest output for a batch"),
     ],
 )
-def test_a_teacher_counts(tiny_config, tiny_run, changes, words):
+def test_a_teacher_counts(tiny_config, tiny_run, splits, changes, words):
     """Its model has grown after it was loaded: only shapes are there of its values."""
     config = tiny_config(distill__teacher=str(tiny_run[0]), batch_size=1024)
-    run, splits = load_run(tiny_run[0]), data.load(config.data)
+    run = load_run(tiny_run[0])
     make_experiment(config, splits, teacher=run)
     model = run.model.clone(**changes)
     init = functools.partial(models.init_variables, model, image_shape=(8, 8, 1))
@@ -67,8 +68,7 @@ def test_a_teacher_counts(tiny_config, tiny_run, changes, words):
 
 
 @pytest.mark.slow
-def test_a_huge_evaluation_batch_is_the_whole_split(tiny_config):
-    config = tiny_config(eval_batch_size=2**31 - 1)
-    experiment = make_experiment(config, data.load(config.data))
+def test_a_huge_evaluation_batch_is_the_whole_split(tiny_config, splits):
+    experiment = make_experiment(tiny_config(eval_batch_size=2**31 - 1), splits)
     scores = experiment.evaluate(experiment.init_state().variables)
     assert 0 <= scores["accuracy"] <= 1

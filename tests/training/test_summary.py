@@ -3,13 +3,12 @@ import importlib.util
 import numpy as np
 from flax import linen as nn
 
-from vit_jax import data, models
+from vit_jax import models
 from vit_jax.training.experiment import make_experiment
 from vit_jax.training.summary import describe_results, describe_stage, summarize
 
 
-def test_the_summary_says_what_the_run_will_do(tiny_config):
-    splits = data.load(tiny_config().data)
+def test_the_summary_says_what_the_run_will_do(tiny_config, splits):
     experiment = make_experiment(tiny_config(), splits)
     num_params = models.count_params(experiment.init_state().params)
     text = summarize(experiment, num_params)
@@ -36,8 +35,7 @@ def test_the_summary_says_what_the_run_will_do(tiny_config):
     assert "selects on the test split" in text and "val 359" not in text
 
 
-def test_a_stage_says_how_many_parameters_it_trains(tiny_config):
-    splits = data.load(tiny_config().data)
+def test_a_stage_says_how_many_parameters_it_trains(tiny_config, splits):
     stages = [{"num_steps": 2, "optim.trainable": "head"}, {"num_steps": 3}]
     first, second = (
         describe_stage(make_experiment(tiny_config(stages=stages), splits, stage))
@@ -49,8 +47,7 @@ def test_a_stage_says_how_many_parameters_it_trains(tiny_config):
     assert "trained" not in describe_stage(make_experiment(tiny_config(), splits))
 
 
-def test_every_rate_is_named_and_no_word_twice(tiny_config):
-    splits = data.load(tiny_config().data)
+def test_every_rate_is_named_and_no_word_twice(tiny_config, splits):
     config = tiny_config(
         optim__name="muon", optim__muon_learning_rate=0.03, optim__layer_decay=0.5
     )
