@@ -16,11 +16,11 @@ from vit_jax.models import backend
 from vit_jax.training import optim
 
 
-def schedule_of(name, warmup="10 steps", floor=0.0, total_steps=110):
-    config = make_config({"schedule": {"name": name, "warmup": warmup, "floor": floor}})
-    return optim.make_schedule(
-        config.schedule, peak=0.5, total_steps=total_steps, steps_per_epoch=10.0
-    )
+def schedule_of(total_steps=110, steps_per_epoch=10.0, **settings):
+    """A schedule with a peak of 0.5."""
+    config = make_config({"schedule": settings}).schedule
+    lengths = {"total_steps": total_steps, "steps_per_epoch": steps_per_epoch}
+    return optim.make_schedule(config, peak=0.5, **lengths)
 
 
 @pytest.mark.parametrize(
@@ -35,20 +35,20 @@ def schedule_of(name, warmup="10 steps", floor=0.0, total_steps=110):
     ],
 )
 def test_schedules_at_their_corners(name, floor, corners):
-    schedule = schedule_of(name, floor=floor)
+    schedule = schedule_of(name=name, floor=floor, warmup="10 steps")
     for step, rate in corners.items():
         assert float(schedule(step)) == pytest.approx(rate, abs=1e-7), step
 
 
 @pytest.mark.parametrize("name", ["warmup_cosine", "linear", "constant", "plateau"])
 def test_without_warmup_a_schedule_starts_at_its_peak(name):
-    assert float(schedule_of(name, warmup="0 steps")(0)) == 0.5
+    assert float(schedule_of(name=name, warmup="0 steps")(0)) == 0.5
 
 
 def test_warmup_may_be_all_of_the_training_but_not_longer():
-    assert float(schedule_of("warmup_cosine", "110 steps")(110)) == 0.5
+    assert float(schedule_of(warmup="110 steps")(110)) == 0.5
     with pytest.raises(UserError, match="120 steps"):
-        schedule_of("warmup_cosine", "12 epochs")
+        schedule_of(warmup="12 epochs")
 
 
 @pytest.fixture(scope="module")
@@ -202,34 +202,24 @@ def test_muon_makes_updates_orthogonal(vit_params, convolutions):
         np.testing.assert_allclose(np.abs(update), 0.1, rtol=1e-4)
 
 
-def short_schedule(**settings):
-    config = make_config({"schedule": {"warmup": "0 epochs", **settings}}).schedule
-    return optim.make_schedule(config, peak=0.1, total_steps=25, steps_per_epoch=2.5)
-
-
 def test_a_cosine_stepped_once_an_epoch_is_pytorchs():
     """CosineAnnealingLR(T_max=10): in epoch e, (1 + cos(pi e / 10)) / 2 of the peak."""
-    schedule = short_schedule(name="warmup_cosine", update_every="epoch")
+    settings = {"name": "warmup_cosine", "warmup": 0, "update_every": "epoch"}
+    schedule = schedule_of(25, 2.5, **settings)
     rates = [float(schedule(step)) for step in range(25)]
     starts = [0, 3, 5, 8, 10, 13, 15, 18, 20, 23, 25]  # The first step of each epoch.
     for start, end in itertools.pairwise(starts):
-        expected = 0.05 * (1 + math.cos(math.pi * start / 25))
+        expected = 0.25 * (1 + math.cos(math.pi * start / 25))
         np.testing.assert_allclose(rates[start:end], expected, rtol=1e-5)
-    even = optim.make_schedule(
-        make_config({"schedule": {"warmup": 0, "update_every": "epoch"}}).schedule,
-        peak=0.1, total_steps=40, steps_per_epoch=4,
-    )  # fmt: skip
-    expected = [0.05 * (1 + math.cos(math.pi * (n // 4) / 10)) for n in range(40)]
+    even = schedule_of(40, 4, **settings)
+    expected = [0.25 * (1 + math.cos(math.pi * (n // 4) / 10)) for n in range(40)]
     np.testing.assert_allclose([float(even(n)) for n in range(40)], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("steps_per_epoch", [41, 47, 61, 390.625])
 def test_a_compiled_rate_changes_with_the_first_step_of_an_epoch(steps_per_epoch):
-    schedule = optim.make_schedule(
-        make_config({"schedule": {"warmup": 0, "update_every": "epoch"}}).schedule,
-        peak=0.1, total_steps=100 * math.ceil(steps_per_epoch),
-        steps_per_epoch=steps_per_epoch,
-    )  # fmt: skip
+    total_steps = 100 * math.ceil(steps_per_epoch)
+    schedule = schedule_of(total_steps, steps_per_epoch, warmup=0, update_every="epoch")
     starts = np.ceil(np.arange(1, 100) * steps_per_epoch).astype(np.int32)
     rates = jax.jit(jax.vmap(schedule))
     assert (rates(starts) < rates(starts - 1)).all()
@@ -237,11 +227,10 @@ def test_a_compiled_rate_changes_with_the_first_step_of_an_epoch(steps_per_epoch
 
 
 def test_milestones():
-    schedule = short_schedule(
-        name="milestones", milestone_epochs=(4, 8), milestone_scales=(0.5, 0.1)
-    )
+    milestones = {"milestone_epochs": (4, 8), "milestone_scales": (0.5, 0.1)}
+    schedule = schedule_of(25, 2.5, name="milestones", warmup=0, **milestones)
     rates = [float(schedule(step)) for step in (0, 9, 10, 19, 20, 24)]
-    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.01, 0.01], rtol=1e-6)
+    np.testing.assert_allclose(rates, [0.5, 0.5, 0.25, 0.25, 0.05, 0.05], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +243,7 @@ def test_milestones():
 )
 def test_milestones_that_do_not_fit_are_refused(settings):
     with pytest.raises(UserError, match="milestone_epochs is"):
-        short_schedule(name="milestones", **settings)
+        schedule_of(name="milestones", warmup=0, **settings)
 
 
 def test_gradients_of_one_shape_are_stored_in_one_array_on_a_gpu():
