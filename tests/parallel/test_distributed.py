@@ -53,6 +53,14 @@ def training(workdir, *arguments, count=2):
     )  # fmt: skip
 
 
+def finished(workdir, *arguments):
+    """(stdout, stderr) of two processes that have trained to the end."""
+    with training(workdir, *arguments) as both:
+        texts = outputs(both)
+    assert [process.returncode for process in both] == [0, 0], texts
+    return texts
+
+
 def assert_close_states(a, b):
     assert int(a.step) == int(b.step)
     jax.tree.map(
@@ -87,10 +95,7 @@ def resumed(alone, tmp_path_factory):
     shutil.rmtree(workdir / "checkpoints" / "60")
     (workdir / "results.json").unlink()
     changes = ("--config.parameter_overview=true", "--config.shard_params=true")
-    with training(workdir, *changes) as both:
-        texts = outputs(both)
-        assert [process.returncode for process in both] == [0, 0], texts
-    return workdir, texts
+    return workdir, finished(workdir, *changes)
 
 
 @pytest.mark.slow
@@ -126,9 +131,7 @@ def test_two_processes_learn_from_a_run_and_start_from_it(tmp_path):
     settings = [f"--config.{key}={value}" for key, value in stem.items()]
     settings += [f"--config.distill.teacher={before}"]
     settings += [f"--config.pretrained.path={before}"]
-    with training(after, *settings) as both:
-        texts = outputs(both)
-        assert [process.returncode for process in both] == [0, 0], texts
+    finished(after, *settings)
     assert RunFolder(after).read("results")["num_steps"] == 6
     assert RunFolder(after).read("pretrained")["mapped"]
 
@@ -144,11 +147,8 @@ def test_two_processes_resume_with_the_same_bits_and_save_by_the_clock(
     pieces, whole = shutil.copytree(signalled[0], tmp_path / "pieces"), tmp_path / "w"
     # The one goes on from where its second process was stopped; the other also saves
     # by the clock of its first process, which leaves more than evaluations do.
-    every_moment = ["--config.checkpoint_every=0.01 seconds"]
-    for workdir, settings in ((pieces, []), (whole, every_moment)):
-        with training(workdir, *settings) as both:
-            texts = outputs(both)
-            assert [process.returncode for process in both] == [0, 0], texts
+    finished(pieces)
+    finished(whole, "--config.checkpoint_every=0.01 seconds")
     assert not differing(newest(pieces), newest(whole))
     saved = saved_steps(whole)
     before = max(saved - {30, 60})
