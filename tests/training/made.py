@@ -55,6 +55,13 @@ def interrupted(number=signal.SIGTERM):
         yield caught
 
 
+def without_times(results):
+    """The results of a training without its times, all of which are above 0."""
+    times = {"train_seconds", "cpu_seconds", "compile_seconds", "images_per_second"}
+    assert all(results[name] > 0 for name in times)
+    return {name: value for name, value in results.items() if name not in times}
+
+
 def newest(workdir, *stage):
     """Every array of the newest checkpoint: parameters, averages, optimizer.
 
