@@ -86,9 +86,7 @@ def _solve_head(
     weights = resolve.class_weights(experiment.config, train)
     kernel, bias, how = fit_logistic(splits, len(train.class_names), weights)
     head = {"kernel": np.float32(kernel), "bias": np.float32(bias)}
-    params = state.params | {
-        "head": {name: head[name] for name in state.params["head"]}
-    }
+    params = state.params | {"head": head}
     variables = {"params": params, "batch_stats": state.batch_stats}
     return with_variables(state, variables), how
 
