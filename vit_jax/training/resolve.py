@@ -46,9 +46,7 @@ def resolve_config(config: ConfigDict, train: data.Dataset) -> ConfigDict:
             "leave out config.code_sha256."
         )
     config["code_sha256"] = found
-    mean, std = data.normalization(config.data, train)
-    config["data.mean"] = mean
-    config["data.std"] = std
+    config.data.mean, config.data.std = data.normalization(config.data, train)
     return config
 
 
