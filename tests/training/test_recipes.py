@@ -184,10 +184,14 @@ def test_rates_at_the_corners_of_the_real_length(name):
     assert float(schedule(after)) == pytest.approx(end, abs=1e-9)
 
 
+def real_images(folder):
+    arguments = ["--config.data.source=cifar_files", f"--config.data.dir={folder}"]
+    return data.load(apply_overrides(load("vit_cifar.py"), arguments).data)
+
+
 @pytest.fixture(scope="module")
 def splits(cifar10_dir):
-    arguments = ["--config.data.source=cifar_files", f"--config.data.dir={cifar10_dir}"]
-    return data.load(apply_overrides(load("vit_cifar.py"), arguments).data)
+    return real_images(cifar10_dir)
 
 
 def first_two_steps(name, splits):
@@ -249,32 +253,29 @@ def test_first_two_steps(name, splits):
         assert (moved > 0) == (scores["learning_rate"] > 0)
 
 
-@pytest.mark.parametrize("change", ["augment", "decay", "cosine", "longer"])
-def test_each_single_change_is_one_change(change):
+@pytest.mark.parametrize(
+    "change, keys",
+    [
+        ("augment", {"augment.crop", "augment.flip"}),
+        ("decay", {"optim.weight_decay"}),
+        ("cosine", {"schedule.name"}),
+        ("longer", {"num_epochs"}),
+    ],
+)
+def test_each_single_change_is_one_change(change, keys):
     """Each variant between "baseline" and "stronger" makes one change."""
 
     def settings(variant):
         return dict(flatten(load(f"vit_256x6.py:{variant}")))
 
     baseline, single, stronger = map(settings, ("baseline", change, "stronger"))
-    changed = {key for key in baseline if baseline[key] != single[key]}
-    assert (
-        changed
-        == {
-            "augment": {"augment.crop", "augment.flip"},
-            "decay": {"optim.weight_decay"},
-            "cosine": {"schedule.name"},
-            "longer": {"num_epochs"},
-        }[change]
-    )
-    assert all(single[key] == stronger[key] for key in changed)
+    assert {key for key in baseline if baseline[key] != single[key]} == keys
+    assert all(single[key] == stronger[key] for key in keys)
 
 
 if __name__ == "__main__":
     jax.config.update("jax_num_cpu_devices", 8)  # as for the tests
-    folder = os.environ["CIFAR10_DIR"]
-    arguments = ["--config.data.source=cifar_files", f"--config.data.dir={folder}"]
-    real = data.load(apply_overrides(load("vit_cifar.py"), arguments).data)
+    real = real_images(os.environ["CIFAR10_DIR"])
     golden = {name: first_two_steps(name, real)[1] for name in STEPPED}
     file = pathlib.Path(__file__).with_name("recipe_metrics.json")
     file.write_text(json.dumps(golden, indent=1) + "\n")

@@ -62,14 +62,14 @@ def test_every_rate_is_named_and_no_word_twice(tiny_config, splits):
     assert "data  digits, 8x8x1 images" in text
 
 
+RESULTS = {
+    "test": {"accuracy": 0.9, "num_examples": 100}, "model": "vit", "best_step": 468,
+    "selected_on": "val", "train_seconds": 33.25,
+}  # fmt: skip
+
+
 def test_the_result_has_an_interval_and_what_to_type_next():
-    results = {
-        "test": {"accuracy": 0.9, "num_examples": 100},
-        "model": "vit",
-        "best_step": 468,
-        "selected_on": "val",
-        "train_seconds": 33.25,
-    }
+    results = dict(RESULTS)
     first, *_, report, explain, predict = describe_results(results, "r").splitlines()
     assert first == (
         "test accuracy 90.00% (95% interval 82.56% to 94.48%) on 100 images; "
@@ -91,9 +91,5 @@ def test_the_result_has_an_interval_and_what_to_type_next():
 
 def test_heat_maps_are_not_suggested_for_a_model_of_ones_own(monkeypatch):
     monkeypatch.setitem(models.MODELS, "own", nn.Dense)
-    results = {
-        "test": {"accuracy": 0.9, "num_examples": 100}, "model": "own", "best_step": 1,
-        "selected_on": "val", "train_seconds": 1.0,
-    }  # fmt: skip
-    text = describe_results(results, "r")
+    text = describe_results(RESULTS | {"model": "own"}, "r")
     assert "vit_jax.predict" in text and "vit_jax.explain" not in text

@@ -5,7 +5,6 @@ import signal
 import pytest
 
 from tests.training.made import differing, newest
-from vit_jax import data
 from vit_jax.errors import UserError
 from vit_jax.parallel.signals import Interrupted
 from vit_jax.runs.folder import RunFolder
@@ -86,7 +85,7 @@ def test_a_number_that_is_given_or_stored_stays(tiny_config, tmp_path):
 
 
 def test_a_number_of_a_start_that_saved_nothing_is_measured_anew(
-    tiny_config, tmp_path, monkeypatch
+    tiny_config, splits, tmp_path, monkeypatch
 ):
     def compiling(*_):
         raise InterruptedError
@@ -97,7 +96,7 @@ def test_a_number_of_a_start_that_saved_nothing_is_measured_anew(
     folder.write("config", tiny_config(num_steps=7).to_dict())
     config = tiny_config(time_budget="1 minute", num_steps=None)
     with pytest.raises(InterruptedError):
-        set_num_steps(config, data.load(config.data), folder, False)
+        set_num_steps(config, splits, folder, False)
 
 
 def test_another_budget_is_refused_before_anything_is_compiled(
@@ -112,7 +111,7 @@ def test_another_budget_is_refused_before_anything_is_compiled(
 
 
 def test_a_budget_for_a_run_of_epochs_is_refused_as_another_setting(
-    tiny_config, tmp_path
+    tiny_config, splits, tmp_path
 ):
     changes = {"num_steps": None, "schedule__warmup": "1 epoch"}
     folder = RunFolder(tmp_path)
@@ -120,7 +119,6 @@ def test_a_budget_for_a_run_of_epochs_is_refused_as_another_setting(
     folder.write("config", tiny_config(**changes).to_dict())
     (folder.checkpoints / "3").mkdir(parents=True)
     config = tiny_config(time_budget="1 minute", **changes)
-    splits = data.load(config.data)
     folder.write("dataset", describe_dataset(splits))
     with pytest.raises(UserError, match="whose length is no number of steps"):
         train_and_evaluate(config, tmp_path)
@@ -133,7 +131,7 @@ def test_processor_time_of_a_gpu_is_refused(tiny_config, tmp_path, monkeypatch):
         set_num_steps(config, {}, RunFolder(tmp_path), False)
 
 
-def test_only_a_training_measures(tiny_config):
+def test_only_a_training_measures(tiny_config, splits):
     config = tiny_config(time_budget="1 minute", num_steps=None)
     with pytest.raises(UserError, match=r"time_budget is '1 minute'.*num_steps"):
-        make_experiment(config, data.load(config.data))
+        make_experiment(config, splits)
