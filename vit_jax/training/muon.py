@@ -7,7 +7,7 @@ here is how many matrices they get at once, and in which dtype.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import jax
@@ -65,11 +65,10 @@ def _directions(
         dimensions, is_leaf=lambda x: isinstance(x, MuonDimensionNumbers)
     )
     stacks = [_stack(leaf, one) for leaf, one in zip(leaves, axes, strict=True)]
-    groups: dict[Any, list[int]] = {}
-    for index, stack in enumerate(stacks):
-        key = stack.shape[1:] if backend.groups_leaves() else index
-        groups.setdefault(key, []).append(index)
-    for group in groups.values():
+    keys = range(len(stacks))
+    if backend.groups_leaves():
+        keys = [stack.shape[1:] for stack in stacks]
+    for group in groups_of(keys):
         joined = jnp.concatenate([stacks[i] for i in group])
         joined = joined.astype(backend.auto_dtype())
         joined, _ = iterations.update(joined, iterations.init(joined))
@@ -83,6 +82,14 @@ def _directions(
             rows, columns = (_size(leaves[index], side) for side in axes[index])
             leaves[index] = restore(part)[0] * max(1, columns / rows) ** 0.5
     return tree.unflatten(leaves)
+
+
+def groups_of(keys: Iterable[Hashable]) -> list[list[int]]:
+    """The indices of the keys, in one list for each different key."""
+    groups: dict[Hashable, list[int]] = {}
+    for index, key in enumerate(keys):
+        groups.setdefault(key, []).append(index)
+    return list(groups.values())
 
 
 def _stack(leaf: Array, axes: MuonDimensionNumbers) -> Float[Array, "n rows columns"]:

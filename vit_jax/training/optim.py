@@ -12,7 +12,7 @@ from optax.contrib import MuonDimensionNumbers
 from vit_jax.config.durations import to_steps
 from vit_jax.errors import UserError, show
 from vit_jax.models import backend
-from vit_jax.training.muon import scale_by_muon
+from vit_jax.training.muon import groups_of, scale_by_muon
 from vit_jax.training.trainable import scale_by_layer
 
 
@@ -154,7 +154,7 @@ def stored_by_shape(grads: Any) -> Any:
     if not backend.groups_leaves():
         return grads
     leaves, tree = jax.tree.flatten(grads)
-    for group in _of_one_shape(leaves):
+    for group in groups_of(leaf.shape for leaf in leaves):
         stack = jax.lax.optimization_barrier(jnp.stack([leaves[i] for i in group]))
         for index, leaf in zip(group, stack, strict=True):
             leaves[index] = leaf
@@ -169,17 +169,9 @@ def global_norm(grads: Any) -> Float[Array, ""]:
     """
     leaves = jax.tree.leaves(grads)
     if backend.groups_leaves():
-        groups = _of_one_shape(leaves)
+        groups = groups_of(leaf.shape for leaf in leaves)
         leaves = [jnp.stack([leaves[i] for i in group]) for group in groups]
     return optax.tree.norm(leaves)
-
-
-def _of_one_shape(leaves: list[Array]) -> list[list[int]]:
-    """The indices of the leaves, in one list for each shape."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for index, leaf in enumerate(leaves):
-        groups.setdefault(leaf.shape, []).append(index)
-    return list(groups.values())
 
 
 def clip_by_global_norm(grads: Any, max_norm: float) -> Any:
