@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
+from tests.training.made import RESNET
 from vit_jax import compare, data, evaluate, explain, explore, predict
 from vit_jax.errors import UserError
 from vit_jax.models import mae
@@ -166,9 +167,7 @@ def test_commands_for_classifiers_refuse_the_run_in_a_sentence(
         ({"pretrained__head": "zero"}, "config.pretrained.head=fresh"),
         ({"optim__class_weights": "balanced"}, "config.optim.class_weights=none"),
         ({"augment__label_smoothing": 0.1}, "config.augment.label_smoothing=0.0"),
-        ({"model__name": "resnet18", "model__patch_size": None, "model__width": None,
-          "model__depth": None, "model__num_heads": None, "model__pooling": None,
-          "model__stem": None}, "no patches to hide"),
+        (RESNET | {"model__pooling": None, "model__stem": None}, "no patches to hide"),
         ({"mae__mask_ratio": 0.01}, "config.mae.mask_ratio is 0.01"),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from flax import linen as nn
 
+from tests.training.made import RESNET
 from vit_jax import models
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
@@ -37,9 +38,7 @@ def test_a_vits_batch_has_the_microbatches_that_suit_the_machine(
     assert microbatches(batch_size=32) == 2
     assert microbatches(batch_size=64) == 4
     assert microbatches(batch_size=32, optim__num_microbatches=8) == 8
-    resnet = dict.fromkeys(("patch_size", "depth", "num_heads"), None)
-    resnet = {f"model__{key}": value for key, value in resnet.items()}
-    assert microbatches(batch_size=32, model__name="resnet18", **resnet) == 1
+    assert microbatches(batch_size=32, **RESNET) == 1
 
 
 def test_what_is_filled_in_is_explicit_and_stays(tiny_config, splits):

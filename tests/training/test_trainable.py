@@ -32,36 +32,25 @@ def test_parts_of_a_model(text, names):
     assert trainable.trainable_names(PARAMS, text) == names
 
 
+DENSE = {"dense": {"kernel": jnp.ones(2)}}
+
+
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("params", "text", "words"),
     [
-        ("last 3 blocks", "has 2 blocks"),
-        ("last 0 blocks", "give 1 to 2"),
-        (
-            "haed",
-            "give all, head, .* begin with final_norm, head, pos.*, block0, block1",
-        ),
-        ("last block", 'give all, head, "last 2 blocks"'),
-        ("block[", "no regular expression"),
+        (PARAMS, "last 3 blocks", "has 2 blocks"),
+        (PARAMS, "last 0 blocks", "give 1 to 2"),
+        (PARAMS, "haed", "give all, head, .* with final_norm, head, pos.*, block0, bl"),
+        (PARAMS, "last block", 'give all, head, "last 2 blocks"'),
+        (PARAMS, "block[", "no regular expression"),
+        (DENSE, "head", "which begin with dense"),
+        (DENSE, "last 1 block", "no blocks; give a reg"),
+        ({"block0": DENSE}, "last 2 blocks", "has one block, block0; give 1, or a reg"),
     ],
 )
-def test_a_part_without_parameters_is_refused(text, words):
+def test_a_part_without_parameters_is_refused(params, text, words):
     with pytest.raises(UserError, match=words):
-        trainable.trainable_names(PARAMS, text)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [("head", "which begin with dense"), ("last 1 block", "no blocks; give a reg")],
-)
-def test_a_model_without_head_or_blocks(text, words):
-    with pytest.raises(UserError, match=words):
-        trainable.trainable_names({"dense": {"kernel": jnp.ones(2)}}, text)
-
-
-def test_a_model_with_one_block():
-    with pytest.raises(UserError, match="has one block, block0; give 1, or a regular"):
-        trainable.trainable_names({"block0": {"k": jnp.ones(2)}}, "last 2 blocks")
+        trainable.trainable_names(params, text)
 
 
 def test_split_and_merge():
