@@ -33,16 +33,12 @@ def make_mesh(num_devices: int = 0, among: Sequence[jax.Device] | None = None) -
             f"config.num_devices is {num_devices}, but {num_processes} processes have "
             "to use equally many devices; give a multiple of that, or 0 for all."
         )
-    num_devices = num_devices or len(devices)
-    each = num_devices // num_processes
-    devices = [
-        device
-        for index in range(num_processes)
-        for device in [d for d in devices if d.process_index == index][:each]
-    ]
+    each, chosen = (num_devices or len(devices)) // num_processes, []
+    for index in range(num_processes):
+        chosen += [d for d in devices if d.process_index == index][:each]
     # linen does not support explicit axes, which are JAX's default.
     return jax.make_mesh(
-        (len(devices),), ("data",), axis_types=(AxisType.Auto,), devices=devices
+        (len(chosen),), ("data",), axis_types=(AxisType.Auto,), devices=chosen
     )
 
 
