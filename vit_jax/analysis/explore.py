@@ -139,11 +139,10 @@ def draw_spaces(
     """Distances of classes in pixels, in a run's features, and in their t-SNE planes.
 
     Returns:
-      Of each space, such as "raw pixels" and "t-SNE plane of raw pixels": within,
-      between, num_examples (see `distances.ClassDistances`) and ratio, None where there
-      is no such pair; and a figure of the planes. Distances in a plane are in t-SNE's
-      own unit, which depends on the number of images, so only planes of equally many
-      images can be compared.
+      Of each space, such as "raw pixels" and "t-SNE plane of raw pixels", what
+      `distances.class_distances` returns, None where there is no such pair; and a
+      figure of the planes. Distances in a plane are in t-SNE's own unit, which depends
+      on the number of images, so only planes of equally many images can be compared.
     """
     raw = dataset.images.reshape(len(dataset), -1).astype(np.float32) / 255
     spaces = {"raw pixels": raw}
@@ -163,11 +162,12 @@ def draw_spaces(
             distances.class_distances(places, dataset.labels)
             for places in (features, plane)
         )
-        summary[name] = _describe_distances(own)
-        summary[f"t-SNE plane of {name}"] = _describe_distances(drawn)
+        summary[name] = own
+        summary[f"t-SNE plane of {name}"] = drawn
         caption = f"{name}: {_caption(own)}\nt-SNE plane: {_caption(drawn)}"
         coordinates[caption] = plane
-    return summary, embedding.class_scatter(
+    # JSON has no NaN, which stands for "no such pair".
+    return as_json(summary), embedding.class_scatter(
         coordinates,
         dataset.labels,
         dataset.class_names,
@@ -175,13 +175,8 @@ def draw_spaces(
     )
 
 
-def _describe_distances(apart: distances.ClassDistances) -> dict[str, Any]:
-    # JSON has no NaN, which stands for "no such pair".
-    return as_json(vars(apart) | {"ratio": apart.ratio})
-
-
-def _caption(apart: distances.ClassDistances) -> str:
-    return f"{apart.between:.4g} / {apart.within:.4g} = {apart.ratio:.2f}"
+def _caption(apart: Mapping[str, float]) -> str:
+    return "{between:.4g} / {within:.4g} = {ratio:.2f}".format(**apart)
 
 
 def load_data(

@@ -1,6 +1,5 @@
 """Distances within and between classes in a feature space, and its t-SNE plane."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -11,34 +10,20 @@ from jaxtyping import Float, Int
 MAX_EXAMPLES = 2000
 
 
-@dataclasses.dataclass(frozen=True)
-class ClassDistances:
-    """Mean Euclidean distances over pairs of examples, in the features' own unit.
-
-    Attributes:
-      within: over all pairs of two examples of one class; NaN if there are none.
-      between: over all pairs of examples of different classes; NaN if there are none.
-      num_examples: how many examples were compared.
-    """
-
-    within: float
-    between: float
-    num_examples: int
-
-    @property
-    def ratio(self) -> float:
-        """between / within: 1 if classes are not separated, more if they are."""
-        return self.between / self.within if self.within else math.nan
-
-
 def class_distances(
     features: Float[np.ndarray, "n d"], labels: Int[np.ndarray, " n"]
-) -> ClassDistances:
-    """Mean distance within and between classes.
+) -> dict[str, float]:
+    """Mean Euclidean distances within and between classes, in the features' own unit.
 
     All pairs of examples have the same weight, so a large class counts more. Of more
     than `MAX_EXAMPLES` a fixed random sample without replacement is compared, because
     time and memory grow with the square of their number.
+
+    Returns:
+      within (over all pairs of two examples of one class), between (over all pairs of
+      examples of different classes), num_examples (how many were compared), and ratio
+      (between / within: 1 if classes are not separated, more if they are). What has no
+      pairs is NaN.
     """
     if len(labels) > MAX_EXAMPLES:
         rng = np.random.default_rng(0)
@@ -47,11 +32,14 @@ def class_distances(
     distances = sklearn.metrics.euclidean_distances(features.astype(np.float64))
     first, second = np.triu_indices(len(labels), k=1)
     distances, same = distances[first, second], labels[first] == labels[second]
-    return ClassDistances(
-        within=float(distances[same].mean()) if same.any() else math.nan,
-        between=float(distances[~same].mean()) if not same.all() else math.nan,
-        num_examples=len(labels),
-    )
+    within = float(distances[same].mean()) if same.any() else math.nan
+    between = float(distances[~same].mean()) if not same.all() else math.nan
+    return {
+        "within": within,
+        "between": between,
+        "num_examples": len(labels),
+        "ratio": between / within if within else math.nan,
+    }
 
 
 def embed(features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
