@@ -83,8 +83,8 @@ def seed_difference(
     """
     import scipy.stats
 
-    mean, std = mean_and_std(a - b)
-    if std < 1e-9:
+    mean = float(np.mean(a - b))
+    if np.ptp(a - b) < 1e-9:
         return mean, math.nan, math.nan
-    half = scipy.stats.t.ppf((1 + 0.95) / 2, len(a) - 1) * std / math.sqrt(len(a))
-    return mean, mean - float(half), mean + float(half)
+    low, high = scipy.stats.ttest_rel(a, b).confidence_interval(0.95)
+    return mean, float(low), float(high)
