@@ -8,8 +8,9 @@ from vit_jax.interpret import faithfulness
 
 def test_cells_are_marked_and_spread_over_the_pixels():
     maps = np.array([[[1.0, 3.0], [2.0, 0.0]]])
-    marked = faithfulness.most_marked(maps, 2)
-    np.testing.assert_array_equal(marked, [[[False, True], [True, False]]])
+    ranks = faithfulness.ranks(maps)
+    np.testing.assert_array_equal(ranks, [[[2, 0], [1, 3]]])
+    marked = ranks < 2
     pixels = faithfulness.to_pixels(marked, 4, 4)
     np.testing.assert_array_equal(pixels[0], np.kron(marked[0], np.ones((2, 2), bool)))
     assert faithfulness.to_pixels(np.eye(3, dtype=bool)[None], 8, 7).shape == (1, 8, 7)
@@ -45,12 +46,13 @@ def test_curves_tell_a_good_map_from_a_bad_one():
     images = np.full((2, 8, 8, 1), 255, np.uint8)
     good = np.array([[[1.0, 0], [0, 0]]] * 2)
     arguments = (np.array([0, 0]), np.array([0], np.uint8))
-    found = faithfulness.measure(predict, images, good, *arguments, num_points=5)
-    np.testing.assert_allclose(found.deletion, [[1, 0, 0, 0, 0]] * 2)
-    np.testing.assert_allclose(found.insertion, [[0, 1, 1, 1, 1]] * 2)
+    found = faithfulness.measure(predict, images, good, *arguments)
+    # Of 17 points every fourth changes a whole cell.
+    np.testing.assert_allclose(found.deletion[:, ::4], [[1, 0, 0, 0, 0]] * 2)
+    np.testing.assert_allclose(found.insertion[:, ::4], [[0, 1, 1, 1, 1]] * 2)
     np.testing.assert_allclose(found.areas("deletion"), 0.125)
     np.testing.assert_allclose(found.areas("insertion"), 0.875)
-    bad = faithfulness.measure(predict, images, -good, *arguments, num_points=5)
+    bad = faithfulness.measure(predict, images, -good, *arguments)
     np.testing.assert_allclose(bad.areas("deletion"), 0.875)
     np.testing.assert_allclose(bad.areas("insertion"), 0.125)
 
@@ -67,10 +69,9 @@ def test_curves_tell_a_good_map_from_a_bad_one():
 
 
 def test_standard_errors_by_hand():
-    fraction = np.array([0.0, 1.0])
-    areas = np.array([[0.1, 0.1], [0.2, 0.2], [0.6, 0.6]])
-    found = faithfulness.Curves(fraction, areas, 2 * areas)
-    control = faithfulness.Curves(fraction, areas + 0.25, 2 * areas)
+    areas = np.repeat([[0.1], [0.2], [0.6]], len(faithfulness.FRACTION), axis=1)
+    found = faithfulness.Curves(areas, 2 * areas)
+    control = faithfulness.Curves(areas + 0.25, 2 * areas)
     scores = faithfulness.describe(found, control)
     assert scores["deletion"] == pytest.approx(0.3)
     # The squared deviations are 0.04, 0.01 and 0.09: std / sqrt(3) with n - 1 = 2.

@@ -168,7 +168,7 @@ def explain_images(
         title="What the model looks at",
     )
     figures["faithfulness"] = attention_figures.deletion_insertion(
-        next(iter(curves.values())).fraction,
+        faithfulness.FRACTION,
         {k: faithfulness.mean_and_error(one.deletion) for k, one in curves.items()},
         {k: faithfulness.mean_and_error(one.insertion) for k, one in curves.items()},
         title=f"Does the model use what the map marks? (images: {len(images)})",

@@ -12,24 +12,26 @@ Images = UInt8[np.ndarray, "n h w c"]
 Maps = Float[np.ndarray, "n rows columns"]
 Predict = Callable[[np.ndarray], np.ndarray]
 
+# Of the cells that are changed, at each point of a curve. The points are the same for
+# every grid, so that curves can be drawn and averaged.
+FRACTION = np.linspace(0, 1, 17)
+
 
 @dataclasses.dataclass(frozen=True)
 class Curves:
-    """Probability of the explained class of each image, 0 to 1.
+    """Probability of the explained class of each image, 0 to 1, by `FRACTION`.
 
     Attributes:
-      fraction: of cells changed, from 0 to 1.
       deletion: as the most marked cells are removed first; falls fast for a good map.
       insertion: as they are put into an empty image first; rises fast for a good map.
     """
 
-    fraction: Float[np.ndarray, " points"]
     deletion: Float[np.ndarray, "n points"]
     insertion: Float[np.ndarray, "n points"]
 
     def areas(self, name: str) -> Float[np.ndarray, " n"]:
         """Area under each image's curve "deletion" or "insertion", 0 to 1."""
-        return np.trapezoid(getattr(self, name), self.fraction, axis=1)
+        return np.trapezoid(getattr(self, name), FRACTION, axis=1)
 
 
 def mean_and_error(values: Float[np.ndarray, " n *rest"]) -> tuple[Any, Any]:
@@ -58,13 +60,11 @@ def describe(curves: Curves, control: Curves) -> dict[str, float]:
     return described
 
 
-def most_marked(heat_maps: Maps, count: int) -> np.ndarray:
-    """bool, True in the `count` cells of each map with the highest values."""
+def ranks(heat_maps: Maps) -> Int[np.ndarray, "n rows columns"]:
+    """0 in the cell of each map with the highest value, 1 in the next, and so on."""
     flat = heat_maps.reshape(len(heat_maps), -1)
     order = np.argsort(-flat, axis=1, kind="stable")
-    marked = np.zeros(flat.shape, bool)
-    np.put_along_axis(marked, order[:, :count], True, axis=1)
-    return marked.reshape(heat_maps.shape)
+    return np.argsort(order, axis=1).reshape(heat_maps.shape)
 
 
 def to_pixels(cells: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -95,7 +95,6 @@ def measure(
     heat_maps: Maps,
     classes: Int[np.ndarray, " n"],
     fill: UInt8[np.ndarray, " c"],
-    num_points: int = 17,
 ) -> Curves:
     """Removes and inserts cells of the maps' grid in order of their marks.
 
@@ -105,23 +104,19 @@ def measure(
       predict: images -> probabilities [n, classes].
       classes: the explained class of each image.
       fill: colour of what is removed; the mean of the training images.
-      num_points: of each curve.
     """
     num_cells = heat_maps[0].size
-    counts = np.unique(np.linspace(0, num_cells, num_points).round().astype(int))
+    counts = np.unique((num_cells * FRACTION).round().astype(int))
+    pixel_ranks = to_pixels(ranks(heat_maps), *images.shape[1:3])[..., None]
     deletion, insertion = [], []
     for count in counts:
-        marked = to_pixels(most_marked(heat_maps, int(count)), *images.shape[1:3])
-        marked = marked[..., None]
+        marked = pixel_ranks < count
         for curve, kept in ((deletion, ~marked), (insertion, marked)):
             changed = np.where(kept, images, fill)
             chosen = np.take_along_axis(predict(changed), classes[:, None], axis=1)
             curve.append(chosen[:, 0])
-    # The same points for every grid, so that curves can be drawn and averaged.
-    fraction = np.linspace(0, 1, num_points)
-    join = functools.partial(np.interp, fraction, counts / num_cells)
+    join = functools.partial(np.interp, FRACTION, counts / num_cells)
     return Curves(
-        fraction,
         np.stack([join(image) for image in np.transpose(deletion)]),
         np.stack([join(image) for image in np.transpose(insertion)]),
     )
@@ -141,7 +136,6 @@ def measure_random(
         for _ in range(2)
     ]
     return Curves(
-        draws[0].fraction,
         np.mean([curves.deletion for curves in draws], axis=0),
         np.mean([curves.insertion for curves in draws], axis=0),
     )
