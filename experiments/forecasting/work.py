@@ -55,14 +55,9 @@ def work(kernel: Kernel) -> Work:
     flops: dict[str, int] = {}
     scalar = random = 0
     is_convolution = False
-    operands = {one.name: one for one in kernel.operands}
+    known = {one.name: one for one in kernel.operands} | kernel.body
     for one in kernel.body.values():
-        inputs = [
-            shape
-            for name in one.operands
-            for shape in (kernel.body.get(name) or operands[name]).shapes[:1]
-            if name in kernel.body or name in operands
-        ]
+        inputs = [shape for name in one.operands for shape in known[name].shapes[:1]]
         if count := _product_flops(one, inputs):
             flops[inputs[0].dtype] = flops.get(inputs[0].dtype, 0) + count
             is_convolution |= "conv" in one.opcode + one.custom_target
