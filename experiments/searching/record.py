@@ -165,7 +165,7 @@ def _describe_runs(runs: Mapping[str, Any]) -> str:
             f"{100 * run['holdout_accuracy']:.2f}",
             f"{run['epochs']:g}", f"{run['train_seconds']:.1f}",
             f"{run['wall_seconds']:.1f}", f"{run['images_per_second']:,}",
-            show_mean([run["parallel"]], "g"), str(run["seed"]), run["device"],
+            str(run["parallel"]), str(run["seed"]), run["device"],
         ]
         for name, run in runs.items()
     ]  # fmt: skip

@@ -41,7 +41,6 @@ class Sweep:
         splits: dict[str, data.Dataset],
         members: Sequence[Member],
     ):
-        check_sweep(config)
         self.members, self._splits = list(members), splits
         seeds = [member.seed for member in members]
         config = config.copy_and_resolve_references()
