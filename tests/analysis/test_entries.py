@@ -11,7 +11,6 @@ from vit_jax.analysis.entries import (
     describe_training,
     group_runs,
     load_entry,
-    mean_and_std,
     paired_tests,
     seed_tests,
 )
@@ -38,13 +37,6 @@ def test_the_same_seed_twice_is_no_other_seed():
     entries = [make_entry(name, seed=seed) for name, seed in seeds.items()]
     groups = [[entry.name for entry in group] for group in group_runs(entries)]
     assert groups == [["a", "b"], ["again"], ["once more"]]
-
-
-def test_groups_have_mean_and_standard_deviation():
-    group = [make_entry("a", accuracy=0.5), make_entry("b", accuracy=0.7)]
-    assert mean_and_std(group, "accuracy") == pytest.approx((0.6, 0.02**0.5))
-    mean, std = mean_and_std(group[:1], "accuracy")
-    assert mean == 0.5 and np.isnan(std)
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import scipy.special
 
 from tests.interpret.untrained import CLASSES, IMAGES, make_run
 from vit_jax import models
-from vit_jax.analysis.scored import Scored, Scorer
+from vit_jax.analysis.scored import Scorer
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError
 
@@ -24,13 +24,6 @@ def test_logits_are_those_that_the_run_predicts_with(batch_size):
     assert scored.dataset is DATASET
     found = scipy.special.softmax(scored.logits, axis=1)
     np.testing.assert_allclose(found, run.predict(IMAGES), rtol=1e-4)
-
-
-def test_accuracy_is_of_the_datasets_labels():
-    logits = np.eye(4, dtype=np.float32)[[1, 0, 2]]
-    assert Scored(DATASET, logits).accuracy == pytest.approx(2 / 3)
-    logits[0, 0] = np.nan
-    assert np.isnan(Scored(DATASET, logits).accuracy)
 
 
 def test_a_batch_that_does_not_fit_is_refused():

@@ -382,14 +382,6 @@ def test_with_all_images_the_end_counts(tmp_path, accuracy, seconds):
     assert report_final(search, [job])[job.name]["seconds_to_94"] == seconds
 
 
-def test_a_description_has_no_test_score(final):
-    search, ours, _ = final
-    before = describe_job(search.jobs, ours[0])
-    folder = search.jobs.folder(ours[0])
-    folder.write("results", folder.read("results") | {"test": None})
-    assert describe_job(search.jobs, ours[0]) == before
-
-
 @pytest.mark.parametrize("select_on", ["test", "nothing"])
 def test_only_images_held_out_give_hold_out_scores(tmp_path, select_on):
     """Evaluations of a run that selects on the test split are of that split."""

@@ -33,19 +33,13 @@ def test_panels_and_lines(tmp_path):
     np.testing.assert_array_equal(val.get_ydata(), [1.6, 1.1])
     (accuracy,) = panels["Accuracy"].lines
     np.testing.assert_allclose(accuracy.get_ydata(), [40, 60])
+    assert accuracy.get_color() == val.get_color()
     np.testing.assert_allclose(panels["Speed"].lines[0].get_ydata(), 3200)
     for name in ("Learning rate", "Speed"):
         assert panels[name].get_ylim()[0] == 0
     assert panels["Speed"].get_ylabel() == "images per second"
     assert all(axes.get_xlabel() == "epoch" for axes in figure.axes)
     assert style.save(figure, tmp_path / "curves.png").stat().st_size > 10_000
-
-
-def test_a_split_has_one_color_in_every_panel():
-    panels = _panels(history.training_curves(CURVES))
-    assert (
-        panels["Loss"].lines[1].get_color() == panels["Accuracy"].lines[0].get_color()
-    )
 
 
 def test_all_rates_and_the_selected_checkpoint():

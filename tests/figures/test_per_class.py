@@ -69,15 +69,6 @@ def test_grouped_bars_have_error_bars():
         assert segments[0][0, 1] == pytest.approx(low)
 
 
-def test_accuracies_have_error_bars():
-    accuracy = np.array([0.9, 0.5, np.nan])
-    intervals = np.array([[0.8, 0.95], [0.4, 0.6], [np.nan, np.nan]])
-    axes = per_class.accuracy_bars(accuracy, NAMES, intervals=intervals).axes[0]
-    errors = [c for c in axes.containers if isinstance(c, ErrorbarContainer)]
-    ends = [error.lines[2][0].get_segments()[0][:, 1] for error in errors]
-    np.testing.assert_allclose(ends, [[80, 95], [40, 60]])
-
-
 def test_bars_of_numbers_are_as_high_as_the_numbers():
     counts = {"train": np.array([5, 6, 7]), "test": np.array([1, 2, 1000])}
     names = ("cat", "dog", "ship")
