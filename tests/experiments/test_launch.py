@@ -181,13 +181,6 @@ def test_a_job_of_a_model_of_ones_own_is_another_job(tmp_path):
         jobs.launch([job])
 
 
-@pytest.mark.slow
-def test_a_folder_of_other_settings_is_refused(finished):
-    jobs, _, _ = finished
-    with pytest.raises(UserError, match=r"other settings \(batch_size\)"):
-        jobs.launch([Job("fine", DIGITS, SETTINGS | {"batch_size": 8})])
-
-
 def test_a_study_may_be_moved_with_the_runs_that_others_start_from(tmp_path):
     def start(out):
         path = str(out / "runs" / "first")
@@ -265,24 +258,21 @@ def test_a_folder_in_use_is_left(tmp_path, capsys):
     assert f"is in use by process {os.getpid()}" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_scores_of_a_run_that_was_interrupted_do_not_finish_it(finished, tmp_path):
-    jobs, job, _ = finished
-    results = jobs.folder(job).read("results")
-    other = Jobs(tmp_path)
-    other.folder(job).create()
+def test_scores_of_a_run_that_was_interrupted_do_not_finish_it(tmp_path):
+    jobs, job = Jobs(tmp_path), Job("fine", DIGITS, SETTINGS)
+    jobs.folder(job).create()
     # `evaluate` writes these scores.
-    other.folder(job).write("results", {"test": results["test"]})
-    assert not other.is_finished(job) and jobs.is_finished(job)
+    jobs.folder(job).write("results", {"test": {"accuracy": 0.5}})
+    assert not jobs.is_finished(job)
 
 
-@pytest.mark.slow
-def test_a_setting_that_came_later_had_its_default(finished):
-    jobs, job, _ = finished
-    content = jobs.folder(job).read("job")
-    del content["requested"]["model.drop_path"]
-    jobs.folder(job).write("job", content)
-    assert jobs.launch([job]) == []
+def test_a_setting_that_came_later_had_its_default(tmp_path):
+    jobs, job = Jobs(tmp_path), Job("fine", DIGITS, SETTINGS)
+    requested = job.requested()
+    del requested["model.drop_path"]
+    jobs.folder(job).create()
+    jobs.folder(job).write("job", {"requested": requested})
+    assert jobs.launch([job], deadline=time.monotonic()) == [job]
 
 
 def test_a_command_ends_at_the_deadline():

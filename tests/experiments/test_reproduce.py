@@ -42,9 +42,7 @@ def test_seeds_start_at_the_studys_own(capsys, tmp_path):
     arguments = ["--only=vit_192x9", "--seeds=2", "--protocols=original"]
     main([f"--out={tmp_path}", "--dry_run", *arguments])
     lines = capsys.readouterr().out.splitlines()
-    assert ["--config.seed=42" in lines[0], "--config.seed=43" in lines[1]] == [
-        True
-    ] * 2
+    assert "--config.seed=42" in lines[0] and "--config.seed=43" in lines[1]
 
 
 def test_patterns(capsys, tmp_path):
