@@ -86,12 +86,15 @@ FIGURES = {
 
 
 class Page(html.parser.HTMLParser):
+    """What a page shows; `elements` are its tags with the names of their attributes."""
+
     def __init__(self, text):
         super().__init__()
-        self.sources, self.images, self.text = [], [], ""
+        self.elements, self.sources, self.images, self.text = [], [], [], ""
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, *(key for key, _ in attrs)))
         self.sources += [value for key, value in attrs if key in ("src", "href")]
         if tag == "img":
             self.images.append(dict(attrs))

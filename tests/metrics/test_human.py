@@ -78,27 +78,22 @@ def test_counts_of_a_file(tmp_path):
         human.load_counts(path, (4, 3))
     with pytest.raises(UserError, match=r"none\.npy cannot be read"):
         human.load_counts(tmp_path / "none.npy", (3, 3))
-    path.write_bytes(b"<html>not found</html>")
-    with pytest.raises(UserError, match="cannot be read"):
-        human.load_counts(path, (3, 3))
-    path.write_bytes(b"")
-    with pytest.raises(UserError, match="cannot be read"):
-        human.load_counts(path, (3, 3))
+
+
+def test_a_file_of_another_kind_or_with_pickled_objects_is_refused(tmp_path):
     # A header that promises 8 TB.
     header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
-    with path.open("wb") as file:
+    with (tmp_path / "huge.npy").open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
-    with pytest.raises(UserError, match="cannot be read"):
-        human.load_counts(path, (3, 3))
-    np.savez(tmp_path / "counts.npz", COUNTS)
-    with pytest.raises(UserError, match="cannot be read"):
-        human.load_counts(tmp_path / "counts.npz", (3, 3))
-
-
-def test_a_file_with_pickled_objects_is_not_opened(tmp_path):
-    np.save(tmp_path / "counts.npy", np.array([{}], object), allow_pickle=True)
-    with pytest.raises(UserError, match="cannot be read"):
-        human.load_counts(tmp_path / "counts.npy", (3, 3))
+    (tmp_path / "page.npy").write_bytes(b"<html>not found</html>")
+    (tmp_path / "empty.npy").touch()
+    np.savez(tmp_path / "several.npz", COUNTS)
+    np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    files = list(tmp_path.iterdir())
+    assert len(files) == 5
+    for file in files:
+        with pytest.raises(UserError, match="cannot be read"):
+            human.load_counts(file, (3, 3))
 
 
 @pytest.mark.parametrize(
