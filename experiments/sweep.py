@@ -134,8 +134,7 @@ def main(arguments: Sequence[str]) -> None:
             raise UserError(
                 f"--num_epochs and {given[0]} each give a length; leave one out."
             )
-        lengths = {"num_epochs": options.num_epochs, "num_steps": None}
-        lengths["time_budget"] = None
+        lengths = dict.fromkeys(LENGTHS) | {"num_epochs": options.num_epochs}
         overrides += [f"--config.{key}={value}" for key, value in lengths.items()]
     refuse_place(options.data, overrides)
     config = apply_overrides(load_config_file(options.config), overrides)

@@ -56,7 +56,7 @@ ARMS = {
 
 
 def make_jobs(
-    jobs: Jobs, options: argparse.Namespace, overrides: Mapping[str, Any]
+    jobs: Jobs, options: argparse.Namespace
 ) -> tuple[dict[str, Job], dict[Job, tuple[str, int]]]:
     """({arm: its helper's run}, {run: (arm, seed)})."""
 
@@ -70,7 +70,7 @@ def make_jobs(
             for i in (0, 1):  # Each stage has a length of its own.
                 small[f"stages.{i}.num_epochs"] = 1
                 small[f"stages.{i}.schedule.warmup"] = warmup
-        return Job(name, config, {**small, **settings, **overrides})
+        return Job(name, config, {**small, **settings, **options.settings})
 
     cifar10 = data_settings(options.data)
     cifar100 = data_settings(options.data100) | {"data.name": "cifar100"}
@@ -195,7 +195,7 @@ def main(arguments: Sequence[str]) -> int:
     given = [f"--config.{key}" for key in options.settings]
     refuse_place(options.data100, given, "--data100")
     jobs = Jobs(options.out, parallel=options.parallel)
-    helpers, arms = make_jobs(jobs, options, options.settings)
+    helpers, arms = make_jobs(jobs, options)
     return run_study(
         "transfer",
         jobs,

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from experiments.launching.jobs import Jobs
-from experiments.launching.options import add_arguments
+from experiments.launching.options import add_arguments, parse
 from experiments.transfer import (
     ARMS,
     HELPERS,
@@ -27,7 +27,7 @@ def make_study(out, *arguments):
     parser, jobs = argparse.ArgumentParser(), Jobs(out)
     add_arguments(parser, out=str(out))
     parser.add_argument("--data100")
-    return jobs, *make_jobs(jobs, parser.parse_args(["--seeds=1", *arguments]), {})
+    return jobs, *make_jobs(jobs, parse(parser, ["--seeds=1", *arguments]))
 
 
 def test_a_small_study_has_settings_that_fit(tmp_path):
