@@ -96,17 +96,13 @@ def compare_with_scratch(
     A study that came by its archive has no checkpoints of the runs that were finished;
     their tests stay as they were.
     """
-    finished = {
-        place: job
-        for job, place in arms.items()
-        if jobs.is_finished(job) and jobs.folder(job).has_checkpoints()
-    }
     right: dict[tuple[str, int], np.ndarray] = {}
-    for place, job in finished.items():
-        run = load_run(jobs.folder(job).path)
-        test = data.load(run.config.data)["test"]
-        predicted = run.predict(np.asarray(test.images)).argmax(1)
-        right[place] = predicted == test.labels
+    for job, place in arms.items():
+        if jobs.is_finished(job) and jobs.folder(job).has_checkpoints():
+            run = load_run(jobs.folder(job).path)
+            test = data.load(run.config.data)["test"]
+            predicted = run.predict(np.asarray(test.images)).argmax(1)
+            right[place] = predicted == test.labels
     results = jobs.out / "results.json"
     before = json.loads(results.read_text(encoding="utf-8")) if results.exists() else {}
     planned = set(arms.values())
