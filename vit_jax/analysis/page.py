@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import jinja2
+import numpy as np
 from matplotlib.figure import Figure
 
 from vit_jax.analysis import quantities
@@ -200,16 +201,10 @@ def make_tables(
       reliability: the bins of confidence, without temperature scaling.
     """
     curves = roc.one_vs_rest(scored.logits, scored.dataset.labels)
-    names = scored.dataset.class_names
-    rates = [
-        (name, *point)
-        for name, curve in zip(names, curves, strict=True)
-        for point in zip(
-            curve.false_positive_rate.tolist(),
-            curve.true_positive_rate.tolist(),
-            strict=True,
-        )
-    ]
+    rates = []
+    for name, curve in zip(scored.dataset.class_names, curves, strict=True):
+        both = curve.false_positive_rate, curve.true_positive_rate
+        rates += [(name, *point) for point in np.transpose(both).tolist()]
     bins = calibration.reliability_bins(scored.logits, scored.dataset.labels)
     columns = (bins.edges[:-1], bins.edges[1:], bins.counts)
     columns += (bins.confidence, bins.accuracy)
