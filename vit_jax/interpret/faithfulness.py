@@ -153,24 +153,20 @@ def compare(
     Removing a coarse cell changes more pixels than removing a fine one. Maps on grids
     of different sizes therefore have different controls, such as "random, 8 × 8".
     """
-    options = {"classes": classes, "fill": fill}
     heat_maps = {
         # A model may see an image enlarged, with more patches than it has pixels.
         name: average_to_pixels(maps, *images.shape[1:3])
         for name, maps in heat_maps.items()
     }
-    curves = {
-        name: measure(predict, images, maps, **options)
-        for name, maps in heat_maps.items()
-    }
-    grids = {name: maps.shape[1:] for name, maps in heat_maps.items()}
+    grids = {maps.shape[1:] for maps in heat_maps.values()}
     controls = {
-        grid: measure_random(predict, images, grid, **options)
-        for grid in sorted(set(grids.values()), reverse=True)
+        grid: measure_random(predict, images, grid, classes, fill)
+        for grid in sorted(grids, reverse=True)
     }
-    scores = {
-        name: describe(one, controls[grids[name]]) for name, one in curves.items()
-    }
+    curves, scores = {}, {}
+    for name, maps in heat_maps.items():
+        curves[name] = measure(predict, images, maps, classes, fill)
+        scores[name] = describe(curves[name], controls[maps.shape[1:]])
     for (rows, columns), control in controls.items():
         name = f"random, {rows} × {columns}"
         curves[name], scores[name] = control, describe(control, control)
