@@ -6,7 +6,6 @@ import pytest
 from flax import traverse_util
 
 from tests.pretrained.loading import OURS, SHAPE, SIZES, load
-from tests.pretrained.weight_files import numpy_vit
 from vit_jax.errors import UserError
 from vit_jax.models import MaskedAutoencoder, ResNet, ViT, init_variables
 from vit_jax.pretrained import read_weights, save_timm
@@ -22,7 +21,7 @@ def test_models_that_timm_lacks_are_not_written(tmp_path):
 
 
 def test_what_is_written_is_read_again_with_what_names_do_not_tell(tmp_path):
-    params = traverse_util.unflatten_dict(numpy_vit(grid=3), sep="/")
+    params = traverse_util.unflatten_dict(OURS, sep="/")
     model = ViT(5, **SIZES, norm_eps=1e-5)
     save_timm(tmp_path / "x", model, params, SHAPE)
     again, report = load(read_weights(tmp_path / "x"), model=model)

@@ -8,13 +8,13 @@ import numpy as np
 WIDTH, HEADS, DEPTH, PATCH = 16, 2, 2, 8
 
 
-def numpy_vit(*, classes=5, grid=3, registers=0):
-    """Parameters by our names, of a ViT for images of `grid` x `grid` patches."""
+def numpy_vit(*, classes=5):
+    """Parameters by our names, of a ViT for images of 3 x 3 patches."""
     rng = np.random.default_rng(0)
     head = WIDTH // HEADS
     shapes = {
         "class_token": (1, 1, WIDTH),
-        "positions": (1, 1 + grid * grid, WIDTH),
+        "positions": (1, 1 + 3 * 3, WIDTH),
         "stem/projection/kernel": (PATCH, PATCH, 3, WIDTH),
         "stem/projection/bias": (WIDTH,),
         "final_norm/scale": (WIDTH,),
@@ -22,8 +22,6 @@ def numpy_vit(*, classes=5, grid=3, registers=0):
         "head/kernel": (WIDTH, classes),
         "head/bias": (classes,),
     }
-    if registers:
-        shapes["registers"] = (1, registers, WIDTH)
     for i in range(DEPTH):
         block = {
             "norm1/scale": (WIDTH,),
@@ -121,7 +119,7 @@ def timm_tensors(ours):
             leaf = "bias" if leaf == "bias" else "weight"
             result[f"{prefix}{layers.get(layer, layer)}.{leaf}"] = array
         else:
-            result[tokens.get(name, "reg_token")] = array
+            result[tokens[name]] = array
     return result
 
 
