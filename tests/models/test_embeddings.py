@@ -81,42 +81,17 @@ def test_a_normalised_stem_of_two_layers_a_stage():
     assert set(variables["batch_stats"]) == {f"norm{i}" for i in range(6)}
 
 
-@pytest.mark.slow
-def test_a_normalised_stem_agrees_with_pytorch_in_training_and_after():
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+def test_a_normalised_stem_follows_the_batches_that_it_trains_on():
+    """What it computes is compared in test_torch, and its norm in test_norms."""
     stem = ConvStem(6, (4, 5), 4, "avg_pool", norm="batch")
     images = jax.random.normal(jax.random.key(0), (3, 8, 8, 3))
     variables = stem.init(jax.random.key(1), images, train=False)
-    layers = [
-        torch.nn.Conv2d(3, 4, 3, padding=1, bias=False), torch.nn.BatchNorm2d(4),
-        torch.nn.ReLU(), torch.nn.AvgPool2d(2),
-        torch.nn.Conv2d(4, 5, 3, padding=1, bias=False), torch.nn.BatchNorm2d(5),
-        torch.nn.ReLU(), torch.nn.AvgPool2d(2), torch.nn.Conv2d(5, 6, 1),
-    ]  # fmt: skip
-    params = variables["params"]
-    with torch.no_grad():
-        for place, name in ((0, "conv0"), (4, "conv1"), (8, "projection")):
-            kernel = np.array(params[name]["kernel"].transpose(3, 2, 0, 1))
-            layers[place].weight.copy_(torch.from_numpy(kernel))
-        layers[8].bias.copy_(torch.from_numpy(np.array(params["projection"]["bias"])))
-    net = torch.nn.Sequential(*layers)
-    x = torch.from_numpy(np.array(images.transpose(0, 3, 1, 2)))
-
-    ours, updates = stem.apply(variables, images, train=True, mutable=["batch_stats"])
-    theirs = net(x).detach().permute(0, 2, 3, 1)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    means = net[1].running_mean.numpy()
-    np.testing.assert_allclose(
-        updates["batch_stats"]["norm0"]["mean"], means, rtol=1e-4, atol=1e-6
-    )
-    # PyTorch's running variance is unbiased, which is not what is normalised by here.
-    with torch.no_grad():
-        for place, name in ((1, "norm0"), (5, "norm1")):
-            var = np.array(updates["batch_stats"][name]["var"])
-            net[place].running_var.copy_(torch.from_numpy(var))
-    ours = stem.apply(variables | updates, images, train=False)
-    theirs = net.eval()(x).detach().permute(0, 2, 3, 1)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+    for train in (False, True):
+        _, state = stem.apply(variables, images, train=train, mutable=["batch_stats"])
+        after = jax.tree.leaves(state["batch_stats"])
+        before = jax.tree.leaves(variables["batch_stats"])
+        changed = [bool((x != y).any()) for x, y in zip(before, after, strict=True)]
+        assert changed == 4 * [train]
 
 
 def test_sinusoidal_positions_follow_the_formula():
