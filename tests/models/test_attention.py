@@ -5,8 +5,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from vit_jax.errors import UserError
-from vit_jax.models import make_model
 from vit_jax.models.attention import (
     SelfAttention,
     attend_in_16_bits,
@@ -144,17 +142,6 @@ def test_attention_in_16_bits_drops_what_32_bits_drop():
 
     wide, short = (gradient(layer) for layer in layers)
     assert jnp.abs(wide - short).max() < 0.05 * jnp.abs(wide).max()
-
-
-@pytest.mark.parametrize(
-    "setting", [{"attention_dropout": 0.1}, {"local_attention": True}]
-)
-def test_what_only_plain_attention_has_is_refused(setting):
-    with pytest.raises(UserError, match=next(iter(setting))):
-        make_model(
-            {"name": "vit", "attention_implementation": "xla", **setting},
-            num_classes=10, image_shape=(32, 32, 3), dtype=jnp.float32,
-        )  # fmt: skip
 
 
 TOKENS = jax.random.normal(jax.random.key(3), (2, 6, 8)) * 20

@@ -100,6 +100,10 @@ def test_every_model_setting_of_the_config_is_a_field():
         ({"name": "cct_7", "distillation_token": True}, ["distillation", "=cls"]),
         ({"name": "vit", "stem": "conv", "stem_norm": "batch", "stem_channels": (8,)},
          ["patch_size is 4", "work: 1, 2."]),
+        ({"name": "vit", "attention_implementation": "xla", "attention_dropout": 0.1},
+         ["attention_dropout"]),
+        ({"name": "vit", "attention_implementation": "xla", "local_attention": True},
+         ["local_attention"]),
     ],
 )  # fmt: skip
 def test_impossible_settings_are_refused(settings, words):
