@@ -23,15 +23,36 @@ def random_variables(model, image_shape):
     )
 
 
+def scaled_variables(model, image_shape):
+    """Random variables with which activations keep their size, also in BatchNorm."""
+    rng = np.random.default_rng(0)
+
+    def draw(path, leaf):
+        name = path[-1].key
+        if name == "kernel":
+            fan_in = np.prod(leaf.shape[:-1])
+            values = rng.normal(0, (2 / fan_in) ** 0.5, leaf.shape)
+        elif name in ("var", "scale"):
+            values = rng.uniform(0.3, 1.5, leaf.shape)
+        else:
+            values = rng.normal(0, 0.3, leaf.shape)
+        return values.astype(np.float32)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes_of(model, image_shape))
+
+
 def random_images(count, image_shape, seed=1):
     rng = np.random.default_rng(seed)
     return jnp.float32(rng.normal(size=(count, *image_shape)))
 
 
-def make(name, image_shape=CIFAR, num_classes=10, dtype=jnp.float32, **settings):
+def make(
+    name, image_shape=CIFAR, num_classes=10, dtype="float32", mae=None, **settings
+):
     return models.make_model(
         {"name": name, "dtype": "auto", **settings},
         num_classes=num_classes,
         image_shape=image_shape,
         dtype=dtype,
+        config_mae=mae,
     )

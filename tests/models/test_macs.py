@@ -30,11 +30,9 @@ def test_count_macs_by_hand(name, settings, macs):
 
 
 def test_count_macs_of_an_autoencoder_counts_what_is_encoded():
-    model = models.make_model(
-        {"name": "vit", "depth": 2, "num_registers": 3, "mlp_ratio": 2.0},
-        num_classes=10, image_shape=CIFAR, dtype="float32",
-        config_mae={"decoder_width": 48, "decoder_depth": 3, "decoder_heads": 2},
-    )  # fmt: skip
+    decoder = {"decoder_width": 48, "decoder_depth": 3, "decoder_heads": 2}
+    settings = {"depth": 2, "num_registers": 3, "mlp_ratio": 2.0}
+    model = make("vit", **settings, mae=decoder)
     assert models.count_macs(model, CIFAR) == 17_808_672
 
 

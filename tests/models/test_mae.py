@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from flax import traverse_util
 
+from tests.models import shapes
 from tests.models.shapes import random_images, random_variables, shapes_of
-from vit_jax import models
 from vit_jax.errors import UserError
 from vit_jax.models import mae
 from vit_jax.runs.run import model_features
@@ -27,13 +27,10 @@ STEMS = {
 }
 
 
-def make(config_mae=None, image_shape=IMAGE_SHAPE, **changes):
-    return models.make_model(
-        SMALL | changes,
-        num_classes=5,
-        image_shape=image_shape,
-        dtype="float32",
-        config_mae=config_mae,
+def make(config_mae=None, **changes):
+    settings = SMALL | changes
+    return shapes.make(
+        **settings, image_shape=IMAGE_SHAPE, num_classes=5, mae=config_mae
     )
 
 
@@ -44,8 +41,8 @@ def draw(model):
 
 def names(model):
     params = shapes_of(model, IMAGE_SHAPE)["params"]
-    shapes = traverse_util.flatten_dict(params, sep="/")
-    return {name: leaf.shape for name, leaf in shapes.items()}
+    leaves = traverse_util.flatten_dict(params, sep="/")
+    return {name: leaf.shape for name, leaf in leaves.items()}
 
 
 @pytest.mark.parametrize(
@@ -174,7 +171,4 @@ def test_settings_that_do_not_fit_are_a_sentence(changes, words):
 
 def test_only_a_vit_hides_patches():
     with pytest.raises(UserError, match="take a ViT"):
-        models.make_model(
-            {"name": "resnet18"}, num_classes=5, image_shape=IMAGE_SHAPE,
-            dtype="float32", config_mae=MAE,
-        )  # fmt: skip
+        shapes.make("resnet18", mae=MAE)

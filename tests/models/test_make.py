@@ -1,7 +1,6 @@
 """The table of models, their settings and their numbers of parameters."""
 
 import dataclasses
-import math
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from ml_collections import ConfigDict
 
-from tests.models.shapes import CIFAR, make, shapes_of
+from tests.models.shapes import CIFAR, make, scaled_variables, shapes_of
 from vit_jax import models
 from vit_jax.config.settings import FIELDS
 from vit_jax.errors import UserError
@@ -113,16 +112,6 @@ def test_impossible_settings_are_refused(settings, words):
         assert word in str(error.value)
 
 
-def draw(path, leaf):
-    """Values that keep a network's activations near 1, for a leaf of its variables."""
-    if path[-1].key == "kernel":
-        rng = np.random.default_rng(0)
-        std = math.prod(leaf.shape[:-1]) ** -0.5
-        return rng.normal(0, std, leaf.shape).astype(np.float32)
-    fill = 1 if path[-1].key in ("scale", "var") else 0
-    return np.full(leaf.shape, fill, np.float32)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["vit", "resnet"])
 def test_bfloat16_computes_close_to_float32(name):
@@ -135,7 +124,7 @@ def test_bfloat16_computes_close_to_float32(name):
     rounded = network(num_classes=10, dtype=jnp.bfloat16, **sizes)
     shapes = shapes_of(rounded, image_shape)
     assert {leaf.dtype for leaf in jax.tree.leaves(shapes)} == {jnp.dtype("float32")}
-    variables = jax.tree_util.tree_map_with_path(draw, shapes)
+    variables = scaled_variables(rounded, image_shape)
     images = jax.random.normal(jax.random.key(1), (16, *image_shape))
 
     def run(model):

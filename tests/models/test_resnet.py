@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tests.models.cpu.convolutions import numpy_conv
-from tests.models.shapes import shapes_of
+from tests.models.shapes import scaled_variables
 from vit_jax.models import ResNet, init_variables
 
 EPSILON, MOMENTUM = 1e-5, 0.9
@@ -49,24 +49,6 @@ def numpy_resnet(variables, images, model, train):
     return features @ params["head"]["kernel"] + params["head"]["bias"], new
 
 
-def random_variables(model, image_shape):
-    """Variables of the model's shapes, BatchNorm's far from their initial 0 and 1."""
-    rng = np.random.default_rng(0)
-
-    def draw(path, leaf):
-        name = path[-1].key
-        if name == "kernel":
-            fan_in = np.prod(leaf.shape[:-1])
-            values = rng.normal(0, (2 / fan_in) ** 0.5, leaf.shape)
-        elif name in ("var", "scale"):
-            values = rng.uniform(0.3, 1.5, leaf.shape)
-        else:
-            values = rng.normal(0, 0.3, leaf.shape)
-        return values.astype(np.float32)
-
-    return jax.tree_util.tree_map_with_path(draw, shapes_of(model, image_shape))
-
-
 @pytest.fixture(
     scope="module",
     params=[
@@ -79,7 +61,7 @@ def case(request):
     model = ResNet(num_classes=7, **request.param)
     image_shape = (16, 12, 3)
     images = jax.random.normal(jax.random.key(1), (4, *image_shape))
-    return model, random_variables(model, image_shape), images
+    return model, scaled_variables(model, image_shape), images
 
 
 def test_evaluation_agrees_with_numpy(case):
@@ -113,7 +95,7 @@ def test_training_normalises_by_the_batch_and_keeps_its_statistics(case):
 @pytest.mark.slow
 def test_sown_feature_maps():
     model = ResNet(num_classes=3, width=4)
-    variables = random_variables(model, (32, 32, 3))
+    variables = scaled_variables(model, (32, 32, 3))
     images = jax.random.normal(jax.random.key(0), (2, 32, 32, 3))
     logits, state = jax.jit(
         lambda v: model.apply(v, images, mutable=["intermediates"])
