@@ -36,18 +36,28 @@ def own_list(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def my_code(tmp_path, monkeypatch):
-    """The file of the documentation, and tables that are put back afterwards."""
-    for table in (models.MODELS, data.SOURCES, augment.AUGMENTATIONS):
-        monkeypatch.setitem(table, "_", None)
-        for name in ("small_net", "stripes", "invert"):
-            monkeypatch.setitem(table, name, None)
-            del table[name]
-        del table["_"]
+def my_code(tmp_path):
+    """The file of the documentation; what it adds to the tables is taken back."""
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     file = tmp_path / "my_code.py"
     file.write_text(code)
-    return file
+    with own_tables():
+        yield file
+
+
+@pytest.fixture
+def own_config(tiny_config):
+    """A config of a model "own", for which the test puts a row into the table."""
+    return tiny_config(
+        model__name="own", model__patch_size=None, model__width=None,
+        model__depth=None, model__num_heads=None,
+    )  # fmt: skip
+
+
+def make_augment(config_augment):
+    return augment.make_augment(
+        config_augment, mean=(0,) * 3, std=(1,) * 3, num_classes=2, mix_until_step=0
+    )
 
 
 @pytest.mark.slow
@@ -66,9 +76,7 @@ def test_the_file_of_the_docs_adds_to_all_tables(my_code):
     assert type(model).__name__ == "SmallNet" and model.num_classes == 2
     macs = models.count_macs(model, (16, 16, 3))
     assert macs == pytest.approx(16 * 16 * 16 * 27, rel=0.25)
-    operation = augment.make_augment(
-        config.augment, mean=(0,) * 3, std=(1,) * 3, num_classes=2, mix_until_step=0
-    )
+    operation = make_augment(config.augment)
     images = np.zeros((64, 16, 16, 3), np.uint8)
     indices = jnp.arange(64, dtype=jnp.int32)
     found, _ = jax.jit(operation)(
@@ -104,12 +112,11 @@ def test_files_that_add_nothing_are_refused(tmp_path, code, words):
 def test_what_is_not_there_is_named(my_code):
     config = default_config()
     config.augment.own = "invrt"
-    arguments = {"mean": (0,), "std": (1,), "num_classes": 2, "mix_until_step": 0}
     with pytest.raises(UserError, match="none are known"):
-        augment.make_augment(config.augment, **arguments)
+        make_augment(config.augment)
     add_user_code(str(my_code))
     with pytest.raises(UserError, match='did you mean "invert"'):
-        augment.make_augment(config.augment, **arguments)
+        make_augment(config.augment)
     data.SOURCES["stripes"] = lambda config_data: None
     config.data.source = "stripes"
     with pytest.raises(UserError, match="stripes returned a NoneType, but must"):
@@ -147,9 +154,7 @@ def test_an_augmentation_that_returns_something_else_is_refused(
     monkeypatch.setitem(augment.AUGMENTATIONS, "own", own)
     config = default_config().augment
     config.own = "own"
-    operation = augment.make_augment(
-        config, mean=(0,) * 3, std=(1,) * 3, num_classes=2, mix_until_step=0
-    )
+    operation = make_augment(config)
     images, key = jnp.zeros((4, 16, 16, 3), np.uint8), jax.random.key(0)
     indices = jnp.arange(4, dtype=jnp.int32)
     with pytest.raises(UserError, match=words):
@@ -182,26 +187,18 @@ def test_a_source_that_fails_is_refused(monkeypatch, tiny_config):
         data.load(config.data)
 
 
-def test_a_model_with_a_list_is_refused(monkeypatch, tiny_config):
+def test_a_model_with_a_list_is_refused(monkeypatch, own_config):
     row = functools.partial(_OtherSettings, sizes=[1, 2])
     monkeypatch.setitem(models.MODELS, "own", row)
-    config = tiny_config(
-        model__name="own", model__patch_size=None, model__width=None,
-        model__depth=None, model__num_heads=None,
-    )  # fmt: skip
     with pytest.raises(UserError, match=r"own has an attribute .* give a tuple in its"):
-        build_model(config, (8, 8, 1), 10)
+        build_model(own_config, (8, 8, 1), 10)
 
 
-def test_attributes_may_share_a_name_with_a_setting(monkeypatch, tiny_config):
+def test_attributes_may_share_a_name_with_a_setting(monkeypatch, own_config):
     monkeypatch.setitem(models.MODELS, "own", _OtherSettings)
-    config = tiny_config(
-        model__name="own", model__patch_size=None, model__width=None,
-        model__depth=None, model__num_heads=None,
-    )  # fmt: skip
-    fill_model_settings(config)
-    assert (config.model.num_heads, config.model.width) == (None, 24)
-    model = build_model(config, (8, 8, 1), 10)
+    fill_model_settings(own_config)
+    assert (own_config.model.num_heads, own_config.model.width) == (None, 24)
+    model = build_model(own_config, (8, 8, 1), 10)
     assert (model.num_heads, model.width, model.sizes) == ((3, 6), 24, (1, 2))
 
 
@@ -255,16 +252,10 @@ class _WithoutTrain(nn.Module):
         (_WithoutTrain(), "must be a class of flax.linen.Module .* put the class"),
     ],
 )
-def test_a_model_that_returns_no_logits_is_refused(
-    monkeypatch, tiny_config, row, words
-):
+def test_a_model_that_returns_no_logits_is_refused(monkeypatch, own_config, row, words):
     monkeypatch.setitem(models.MODELS, "own", row)
-    config = tiny_config(
-        model__name="own", model__patch_size=None, model__width=None,
-        model__depth=None, model__num_heads=None,
-    )  # fmt: skip
     with pytest.raises(UserError, match=words):
-        make_experiment(config, data.load(config.data))
+        make_experiment(own_config, data.load(own_config.data))
 
 
 @pytest.mark.slow
