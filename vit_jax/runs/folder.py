@@ -219,21 +219,23 @@ class RunFolder:
         self.write("config", config.to_dict())
         self.write("dataset", dataset)
         environment = describe_environment()
-        if self.has("environment"):
-            before = self.read("environment")
-            earlier = before.pop("earlier_starts", [])
-            earlier = earlier if isinstance(earlier, list) else []
-            environment["earlier_starts"] = [*earlier, before]
+        if earlier := self._starts():
+            environment["earlier_starts"] = earlier
         if changed:
             environment["changed"] = changed
         self.write("environment", environment)
 
     def read_changes(self) -> list[str]:
         """What resumed starts have changed of the settings, each with its step."""
-        environment = self.read("environment") if self.has("environment") else {}
-        earlier = environment.get("earlier_starts", [])
-        starts = [*(earlier if isinstance(earlier, list) else []), environment]
-        return [start["changed"] for start in starts if "changed" in start]
+        return [start["changed"] for start in self._starts() if "changed" in start]
+
+    def _starts(self) -> list[dict[str, Any]]:
+        """What environment.json has of each start, the first one first."""
+        if not self.has("environment"):
+            return []
+        newest = self.read("environment")
+        earlier = newest.pop("earlier_starts", [])
+        return [*(earlier if isinstance(earlier, list) else []), newest]
 
     def has(self, name: str) -> bool:
         """Whether NAME.json is there."""
