@@ -12,6 +12,14 @@ from vit_jax.runs.folder import RunFolder
 RECORD = {"split": "train", "epoch": 1.0, "seconds": 1.0, "loss": 1.0, "accuracy": 1.0}
 
 
+def started(workdir, settings, dataset):
+    """The folder of a run that has saved a state."""
+    folder = RunFolder(workdir)
+    (folder.checkpoints / "3").mkdir(parents=True)
+    folder.start(make_config(settings), dataset)
+    return folder
+
+
 def test_a_run_folder_explains_itself(tiny_run):
     workdir, results = tiny_run
     stored = {
@@ -51,17 +59,13 @@ def test_settings_that_only_change_the_display_may_change(tmp_path):
 
 def test_other_numbers_of_images_are_refused(tmp_path):
     """Among other images others are held out."""
-    folder = RunFolder(tmp_path)
-    folder.start(make_config({}), {"num_examples": {"train": 5}})
-    (folder.checkpoints / "3").mkdir(parents=True)
+    folder = started(tmp_path, {}, {"num_examples": {"train": 5}})
     with pytest.raises(UserError, match="images, but now there are"):
         folder.changes(make_config({}), {"num_examples": {"train": 6}})
 
 
 def test_fewer_images_of_each_class_hold_the_same_images_out(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.start(make_config({}), {"num_examples": {"train": 50, "val": 5}})
-    (folder.checkpoints / "3").mkdir(parents=True)
+    folder = started(tmp_path, {}, {"num_examples": {"train": 50, "val": 5}})
     fewer = make_config({"data.train_per_class": 2})
     now = {"num_examples": {"train": 20, "val": 5}}
     assert folder.changes(fewer, now) == [
@@ -72,9 +76,7 @@ def test_fewer_images_of_each_class_hold_the_same_images_out(tmp_path):
 
 
 def test_a_run_of_ones_own_model_says_so_to_another_start(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.start(make_config({"model.name": "small_net", "code": "my.py"}), {})
-    (folder.checkpoints / "3").mkdir(parents=True)
+    folder = started(tmp_path, {"model.name": "small_net", "code": "my.py"}, {})
     with pytest.raises(UserError, match=r"'small_net', which .* config.code=my.py"):
         folder.changes(make_config({}), {})
 
@@ -88,9 +90,7 @@ def test_files_of_somebody_else_are_not_overwritten(tmp_path):
 
 
 def test_a_setting_of_a_later_version_has_its_default_in_older_runs(tmp_path):
-    folder = RunFolder(tmp_path)
-    folder.start(make_config({}), {})
-    (folder.checkpoints / "3").mkdir(parents=True)
+    folder = started(tmp_path, {}, {})
     older = folder.read("config")
     del older["optim"]["ema_decay"]
     folder.write("config", older)
@@ -98,18 +98,13 @@ def test_a_setting_of_a_later_version_has_its_default_in_older_runs(tmp_path):
 
 
 def test_a_folder_of_photos_may_be_renamed_but_other_names_not(tmp_path):
-    folder = RunFolder(tmp_path)
+    def settings(source, name):
+        return {"data": {"source": source, "dir": name, "name": name}}
 
-    def config(**changes):
-        return make_config({"data": changes, "model": {"name": "vit"}})
-
-    folder.start(config(source="folder", dir="photos", name="photos"), {})
-    (folder.checkpoints / "3").mkdir(parents=True)
-    assert not folder.changes(
-        config(source="folder", dir="pictures", name="pictures"), {}
-    )
-    folder.start(config(source="tfds", name="cifar10"), {})
-    found = folder.changes(config(source="tfds", name="cifar100"), {})
+    folder = started(tmp_path / "a", settings("folder", "photos"), {})
+    assert not folder.changes(make_config(settings("folder", "pictures")), {})
+    folder = started(tmp_path / "b", settings("tfds", "cifar10"), {})
+    found = folder.changes(make_config(settings("tfds", "cifar100")), {})
     assert found == ["data.name: 'cifar10' -> 'cifar100'"]
 
 
