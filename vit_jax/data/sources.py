@@ -33,12 +33,8 @@ _READ_BY = {
     "image_size": ("tfds", "folder"),
 }
 
-# For each name of a dataset, the shape of an image and the number of classes.
-_SHAPES = {
-    "cifar10": ((32, 32, 3), 10),
-    "cifar100": ((32, 32, 3), 100),
-    "cifar100_coarse": ((32, 32, 3), 20),
-}
+# The datasets whose images are known to be RGB of 32 x 32 pixels.
+_NUM_CLASSES = {"cifar10": 10, "cifar100": 100, "cifar100_coarse": 20}
 
 
 def dataset_name(config_data: Any) -> str:
@@ -60,11 +56,11 @@ def known_shape(config_data: Any) -> tuple[tuple[int, int, int], int] | None:
         return (8, 8, 1), 10
     if config_data.source not in ("tfds", "cifar_files"):
         return None
-    known = _SHAPES.get(dataset_name(config_data))
-    if known is None or not config_data.image_size:
-        return known
-    (_, _, channels), num_classes = known
-    return (config_data.image_size, config_data.image_size, channels), num_classes
+    num_classes = _NUM_CLASSES.get(dataset_name(config_data))
+    if num_classes is None:
+        return None
+    side = config_data.image_size or 32
+    return (side, side, 3), num_classes
 
 
 def load(config_data: Any) -> dict[str, Dataset]:
@@ -79,14 +75,15 @@ def load(config_data: Any) -> dict[str, Dataset]:
     """
     where = "config.data.source must be in the file that config.code names, or"
     require_known(config_data.source, SOURCES, "data source", where)
-    # A source of config.code may read any setting.
-    unread = {k: v for k, v in _READ_BY.items() if config_data.source in _BUILT_IN}
-    for key, sources in unread.items():
-        if getattr(config_data, key) and config_data.source not in sources:
+    is_built_in = config_data.source in _BUILT_IN
+    for key, sources in _READ_BY.items():
+        # A source of config.code may read any setting.
+        is_unread = is_built_in and config_data.source not in sources
+        if is_unread and config_data[key]:
             # Every source's images can be resized later, on the device.
             instead = " or set config.data.resize" if key == "image_size" else ""
             raise UserError(
-                f"config.data.{key} is {getattr(config_data, key)!r}, but the source "
+                f"config.data.{key} is {config_data[key]!r}, but the source "
                 f"{config_data.source} does not read it, only {', '.join(sources)} do; "
                 f"leave it out{instead}."
             )
@@ -100,7 +97,7 @@ def load(config_data: Any) -> dict[str, Dataset]:
             f"{file}); mend that or give another folder."
         ) from error
     except Exception as error:
-        if config_data.source in _BUILT_IN:
+        if is_built_in:
             raise
         what = f"The source {config_data.source} of config.code"
         raise user_code_fails(what, error) from error
