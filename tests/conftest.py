@@ -194,14 +194,16 @@ def pictures(tmp_path_factory):
 
 
 def _copy_weights(variables, net):
-    """Copies variables whose layers are named as the PyTorch model names them."""
+    """Copies variables into a PyTorch model that gives its layers the same names."""
     import torch
 
     state = {}
     for collection in ("params", "batch_stats"):
         tree = variables.get(collection, {})
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-            *layers, name = (entry.key for entry in path)
+            *layers, name = (entry.key for entry in path if entry.key != "mlp")
+            if layers and layers[0].startswith(("block", "stage")):
+                layers.insert(0, "blocks")
             value = np.asarray(leaf)
             if name == "kernel":
                 module = net.get_submodule(".".join(layers))
@@ -222,37 +224,6 @@ def _copy_weights(variables, net):
     assert all("num_batches" in key for key in missing.missing_keys)
 
 
-def _rename(variables):
-    """Variables of a JAX model whose layers are named as the PyTorch model has them."""
-
-    def layer(name):
-        if name.startswith("block"):
-            return f"blocks.{name.removeprefix('block')}"
-        return name
-
-    def blocks_in_order(tree):
-        blocks = sorted(name for name in tree if name.startswith("stage"))
-        return {
-            f"blocks.{blocks.index(name)}" if name in blocks else layer(name): value
-            for name, value in tree.items()
-        }
-
-    renamed = {}
-    for collection, tree in variables.items():
-        tree = blocks_in_order(tree)
-        stem = dict(tree.pop("stem", {}))
-        if "projection" in stem:
-            tree["projection"] = stem.pop("projection")
-        if stem:
-            tree["stem"] = stem
-        for name, block in tree.items():
-            if name.startswith("blocks.") and "mlp" in block:
-                block = dict(block)
-                tree[name] = block | block.pop("mlp")
-        renamed[collection] = tree
-    return renamed
-
-
 @pytest.fixture(scope="session")
 def make_torch_net():
     """A function from a JAX model and its variables to the same model in PyTorch."""
@@ -261,7 +232,7 @@ def make_torch_net():
 
     def make(model, variables, image_size):
         net = torch_models.make_model(model, image_size).eval()
-        _copy_weights(_rename(variables), net)
+        _copy_weights(variables, net)
         return net
 
     return make

@@ -2,7 +2,7 @@
 
 Written as a PyTorch user would: fused attention, and tensors NCHW (the caller moves a
 ResNet to channels_last). Initial values are not those of the JAX models; a test copies
-weights across and compares logits.
+weights across, by the names of the layers, and compares logits.
 """
 
 import torch
@@ -74,7 +74,8 @@ class ViT(nn.Module):
                     self.stem.append(nn.AvgPool2d(2))
                 channels_in = channels
             patch_size = 1
-        self.projection = nn.Conv2d(channels_in, model.width, patch_size, patch_size)
+        projection = nn.Conv2d(channels_in, model.width, patch_size, patch_size)
+        self.stem.add_module("projection", projection)
         self.patch_norm = (
             nn.LayerNorm(model.width, model.norm_eps)
             if model.patch_norm
@@ -88,12 +89,14 @@ class ViT(nn.Module):
             0.02 * torch.randn(1, num_patches + has_class_token, model.width)
         )
         self.dropout = nn.Dropout(model.embedding_dropout)
-        self.blocks = nn.Sequential(*(Block(model) for _ in range(model.depth)))
+        self.blocks = nn.Sequential()
+        for i in range(model.depth):
+            self.blocks.add_module(f"block{i}", Block(model))
         self.final_norm = nn.LayerNorm(model.width, model.norm_eps)
         self.head = nn.Linear(model.width, model.num_classes)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        x = self.projection(self.stem(images)).flatten(2).transpose(1, 2)
+        x = self.stem(images).flatten(2).transpose(1, 2)
         x = self.patch_norm(x)
         if self.class_token is not None:
             x = torch.cat([self.class_token.expand(len(x), -1, -1), x], dim=1)
@@ -129,14 +132,14 @@ class ResNet(nn.Module):
         super().__init__()
         self.stem_conv = nn.Conv2d(3, model.width, 3, padding=1, bias=False)
         self.stem_norm = nn.BatchNorm2d(model.width)
-        blocks, channels_in = [], model.width
+        self.blocks, channels_in = nn.Sequential(), model.width
         for stage, num_blocks in enumerate(model.stage_sizes):
             channels = model.width * 2**stage
             for block in range(num_blocks):
                 stride = 2 if stage > 0 and block == 0 else 1
-                blocks.append(ResidualBlock(channels_in, channels, stride))
+                made = ResidualBlock(channels_in, channels, stride)
+                self.blocks.add_module(f"stage{stage + 1}_block{block + 1}", made)
                 channels_in = channels
-        self.blocks = nn.Sequential(*blocks)
         self.head = nn.Linear(channels_in, model.num_classes)
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
