@@ -64,11 +64,11 @@ def load(path: str, *, image_size: int | None = None) -> dict[str, Dataset]:
     _warn_of_loose_images({root, *folders.values()})
     names = _class_names(folders["train"])
     for split, folder in folders.items():
-        if _class_names(folder) != names:
-            differing = sorted(set(names).symmetric_difference(_class_names(folder)))
+        if differing := set(names).symmetric_difference(_class_names(folder)):
             raise UserError(
                 f"{folder} and {folders['train']} have different classes: "
-                f"{', '.join(differing)} in only one; give every split every class."
+                f"{', '.join(sorted(differing))} in only one; give every split every "
+                "class."
             )
         splits[split] = _read_split(folder, names, image_size, modes)
     converted = ", ".join(
