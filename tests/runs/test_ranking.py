@@ -2,14 +2,13 @@
 
 import math
 import os
-import types
 
 import pytest
 
 from vit_jax.errors import UserError
 from vit_jax.runs.load import load_run
 from vit_jax.runs.manifest import write_manifest
-from vit_jax.runs.ranking import NEVER_BEST, inspect_state, rank
+from vit_jax.runs.ranking import NEVER_BEST, rank
 
 
 def test_accuracy_comes_before_loss():
@@ -24,24 +23,6 @@ def test_accuracy_comes_before_loss():
 )
 def test_without_two_finite_numbers_nothing_is_best(scores):
     assert rank(*scores) == NEVER_BEST
-
-
-def test_a_state_is_verified_and_ranked(tmp_path):
-    def inspect(metadata):
-        found = types.SimpleNamespace(custom_metadata=metadata)
-        handler = types.SimpleNamespace(metadata=lambda folder: found)
-        return inspect_state(tmp_path, handler)
-
-    scores = {"accuracy": 0.5, "loss": 1.0}
-    (tmp_path / "array").write_bytes(b"abc")
-    (tmp_path / "_METADATA").write_text("{}")
-    write_manifest(tmp_path)
-    assert inspect(scores) == ((0.5, -1.0), None)
-    found, damage = inspect(None)
-    assert found == NEVER_BEST and "not of a training run" in damage
-    (tmp_path / "array").write_bytes(b"abd")
-    found, damage = inspect(scores)
-    assert found == NEVER_BEST and "differs from its SHA-256" in damage
 
 
 def replace_metadata(run, step, text):
