@@ -1,12 +1,11 @@
 """A plain PyTorch train step of the same model, data and optimizer, at its fastest.
 
 Data on the device, channels_last for convolutions, fused attention, the config's
-optimizer and average of the parameters, torch.compile, and bfloat16 autocast where the
-JAX model computes in bfloat16. Weight decay covers all parameters, which costs what a
-mask costs. Images are normalised on the device and not augmented.
+optimizer and average of the parameters, torch.compile, and autocast where the JAX model
+computes in 16 bits. Weight decay covers all parameters, which costs what a mask costs.
+Images are normalised on the device and not augmented. The loss is not scaled in
+float16, which would take additional time.
 """
-
-import contextlib
 
 import numpy as np
 import torch
@@ -124,13 +123,8 @@ class TorchStep:
         self()
 
     def _mean_loss(self, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        bfloat16 = self.config.model.dtype == "bfloat16"
-        context = (
-            torch.autocast(self.device.type, torch.bfloat16)
-            if bfloat16
-            else contextlib.nullcontext()
-        )
-        with context:
+        dtype = getattr(torch, self.config.model.dtype)
+        with torch.autocast(self.device.type, dtype, enabled=dtype != torch.float32):
             logits = self.net((images.float() - self._mean) / self._std)
         return functional.cross_entropy(
             logits.float(), labels, label_smoothing=self.config.augment.label_smoothing

@@ -53,14 +53,26 @@ def test_no_private_interface_of_jax_is_used():
 def test_the_platform_decides(
     monkeypatch, platform, single, product, convolution, dtype, steps, unrolls
 ):
-    monkeypatch.setattr(backend, "platform", lambda: platform)
     monkeypatch.setattr(backend, "is_single_cpu", lambda: single)
-    assert backend.dot_general() is product
-    assert backend.conv_general_dilated() is convolution
-    assert backend.auto_dtype() == dtype
-    assert backend.max_steps_per_dispatch() == steps
-    assert backend.unrolls_loops() is unrolls
-    assert (backend.num_microbatches(64, int(1e9)) == 4) is single
+    with backend.computing_for(platform):
+        assert backend.dot_general() is product
+        assert backend.conv_general_dilated() is convolution
+        assert backend.auto_dtype() == dtype
+        assert backend.max_steps_per_dispatch() == steps
+        assert backend.unrolls_loops() is unrolls
+        assert (backend.num_microbatches(64, int(1e9)) == 4) is single
+
+
+@pytest.mark.parametrize(
+    "capability, dtype",
+    [
+        ("6.1", "float32"), ("7.5", "float16"), ("8.0", "bfloat16"),
+        ("9.0", "bfloat16"), ("gfx90a", "bfloat16"),
+    ],
+)  # fmt: skip
+def test_the_dtype_is_one_that_the_gpu_multiplies_fast(capability, dtype):
+    with backend.computing_for("gpu", capability):
+        assert backend.auto_dtype() == dtype
 
 
 def test_a_single_cpu_splits_large_batches(monkeypatch):

@@ -113,15 +113,16 @@ def test_impossible_settings_are_refused(settings, words):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
 @pytest.mark.parametrize("name", ["vit", "resnet"])
-def test_bfloat16_computes_close_to_float32(name):
+def test_16_bits_compute_close_to_float32(name, dtype):
     image_shape = (16, 16, 3)
     network, sizes = {
         "vit": (models.ViT, {"width": 24, "depth": 2}),
         "resnet": (models.ResNet, {"width": 8, "stage_sizes": (1, 1)}),
     }[name]
     exact = network(num_classes=10, **sizes)
-    rounded = network(num_classes=10, dtype=jnp.bfloat16, **sizes)
+    rounded = network(num_classes=10, dtype=dtype, **sizes)
     shapes = shapes_of(rounded, image_shape)
     assert {leaf.dtype for leaf in jax.tree.leaves(shapes)} == {jnp.dtype("float32")}
     variables = scaled_variables(rounded, image_shape)

@@ -74,6 +74,19 @@ def test_a_gpu_has_nearly_the_same_direction_in_16_bits():
 
 
 @pytest.mark.slow
+def test_a_gpu_that_has_float16_alone_keeps_small_momentum():
+    optimizer = muon.scale_by_muon(muon_dimensions, beta=0.9, nesterov=True)
+    found = []
+    with backend.computing_for("gpu", "7.5"):
+        for size in (1.0, 1e-7):
+            momentum = jax.tree.map(lambda x, size=size: size * x, random_tree(0))
+            updates, _ = optimizer.update(momentum, optimizer.init(momentum))
+            found.append(jax.tree.leaves(updates))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, atol=0.05)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("platform, num_products", [("cpu", 10 * 3), ("gpu", 3 * 3)])
 def test_matrices_of_one_shape_are_multiplied_together(platform, num_products):
     """An iteration has three products for each leaf, or for each shape."""

@@ -5,6 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from tests.training.made import RESNET, batch_of
@@ -81,6 +82,39 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(tiny_config, splits)
     )
     assert split_metrics == pytest.approx(metrics, rel=1e-4)
     assert_close(whole.params, split.params, rtol=1e-3, atol=1e-5)
+
+
+def test_small_gradients_survive_float16(tiny_config, splits):
+    """The last steps of a training have gradients a thousand times as small."""
+    found = {}
+    for dtype in ("float32", "float16"):
+        config = tiny_config(model__dtype=dtype, model__dropout=0.0)
+        built = experiment.make_experiment(config, splits)
+        state, batch = built.init_state(), batch_of(built)
+        bound = built.train_step.keywords
+        images = batch["images"].astype(jnp.float32) / 255
+        targets = jax.nn.one_hot(batch["labels"], 10)
+
+        def objective(*inputs, exact=bound["objective"]):
+            loss, others = exact(*inputs)
+            return loss * 2.0**-13, others
+
+        for scale in (1.0, bound["loss_scale"]):
+            gradients = functools.partial(
+                steps.mean_gradients, objective=objective, trained=None,
+                num_microbatches=1, loss_scale=scale,
+            )  # fmt: skip
+            inputs = state, images, targets, built.root_key, None
+            found[dtype, scale > 1] = jax.jit(gradients)(*inputs)[0]
+
+    exact = found["float32", False]
+
+    def error(is_scaled):
+        difference = jax.tree.map(jnp.subtract, found["float16", is_scaled], exact)
+        return optax.tree.norm(difference) / optax.tree.norm(exact)
+
+    assert error(True) < 0.01
+    assert error(False) > 0.1
 
 
 @pytest.mark.slow

@@ -21,9 +21,10 @@ from vit_jax.config.fields import (
 _NAMED = {
     "model.name": text("vit", "Which row of vit_jax.models.MODELS is built."),
     "model.dtype": choice(
-        ("auto", "bfloat16", "float32"),
+        ("auto", "bfloat16", "float16", "float32"),
         "Type of the computation (parameters stay float32); auto takes bfloat16 on GPU "
-        "and TPU, and float32 on CPU.",
+        "and TPU, float16 on an NVIDIA GPU of before 2020, such as the T4, and float32 "
+        "on CPU.",
     ),
 }
 

@@ -143,8 +143,15 @@ def _compute_capability() -> float:
 
 
 def auto_dtype() -> str:
-    """The dtype that `config.model.dtype="auto"` stands for."""
-    return "float32" if platform() == "cpu" else "bfloat16"
+    """The dtype that `config.model.dtype="auto"` stands for.
+
+    NVIDIA's GPUs multiply bfloat16 from compute capability 8.0 on, and float16 from 7.0
+    on. A T4 (7.5) computes bfloat16 as float32, with which a step of `vit_cifar_fast`
+    would take it four times as long, by forecast (docs/forecast.md).
+    """
+    if platform() == "cpu" or 0 < (capability := _compute_capability()) < 7:
+        return "float32"
+    return "float16" if 0 < capability < 8 else "bfloat16"
 
 
 def num_microbatches(batch_size: int, macs_per_image: int) -> int:

@@ -173,6 +173,7 @@ def make_experiment(
         augment=_make_augment(config, plan, len(train.class_names)),
         trained=trained,
         num_microbatches=num_microbatches,
+        loss_scale=steps.loss_scale_of(config.model.dtype),
         ema_decay=config.optim.ema_decay,
     )
     how_scored = masked if config.objective == "masked_autoencoding" else scoring

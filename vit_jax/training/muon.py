@@ -27,8 +27,8 @@ def scale_by_muon(
 
     Where `backend.groups_leaves`, matrices of one shape, or of its transpose, are
     multiplied together: a block's small products would each wait for a launch. The
-    iterations have the dtype `backend.auto_dtype()`: on accelerators 16 bits, as in
-    Jordan's own code, since they need to be orthogonal only roughly.
+    iterations have the dtype `backend.auto_dtype()`: on most accelerators bfloat16, as
+    in Jordan's own code, since they need to be orthogonal only roughly.
 
     Args:
       dimensions: tree -> for each leaf two tuples, the axes of its matrix; any further
@@ -68,9 +68,12 @@ def _directions(
     keys = range(len(stacks))
     if backend.groups_leaves():
         keys = [stack.shape[1:] for stack in stacks]
+    dtype = backend.auto_dtype()
+    if dtype == "float16":  # It would lose momentum that is small before it is scaled.
+        dtype = "float32"
     for group in groups_of(keys):
         joined = jnp.concatenate([stacks[i] for i in group])
-        joined = joined.astype(backend.auto_dtype())
+        joined = joined.astype(dtype)
         joined, _ = iterations.update(joined, iterations.init(joined))
         ends = np.cumsum([len(stacks[i]) for i in group])
         parts = jnp.split(joined.astype(jnp.float32), ends[:-1])
