@@ -84,6 +84,7 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(tiny_config, splits)
     assert_close(whole.params, split.params, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_small_gradients_survive_float16(tiny_config, splits):
     """The last steps of a training have gradients a thousand times as small."""
     found = {}
