@@ -199,6 +199,7 @@ def test_frozen_parts_cost_no_backward_pass(tiny_config, splits):
                 ),
                 trained=trainable.trainable_names(state.params, part),
                 num_microbatches=1,
+                loss_scale=1.0,
             )
 
         lowered = jax.jit(gradients).lower(state, images, targets, built.root_key)
