@@ -143,4 +143,4 @@ def test_16_bits_compute_close_to_float32(name, dtype):
         assert leaf.dtype == jnp.float32
     assert state["intermediates"]["features"][0].dtype == jnp.float32
     error = np.abs(np.asarray(logits - expected)).max() / np.abs(expected).max()
-    assert 0 < error < 0.05
+    assert 0 < error < (0.01 if dtype == jnp.float16 else 0.05)

@@ -24,6 +24,7 @@ from tests.training.made import (
     without_times,
 )
 from vit_jax.errors import UserError
+from vit_jax.models import backend
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 from vit_jax.training.train import train_and_evaluate
@@ -112,6 +113,17 @@ def test_a_finished_run_is_not_trained_again(tiny_run, copied_run, tiny_config):
     config = tiny_config(data__subset_test_per_class=5)
     assert train_and_evaluate(config, copied_run) == tiny_run[1]
     assert not differing(before, newest(copied_run)) and curves.exists()
+
+
+def test_a_run_keeps_its_dtype_on_another_machine(tiny_run, tiny_config, monkeypatch):
+    workdir, results = tiny_run
+    config = tiny_config(data__subset_test_per_class=5)
+    assert config.model.dtype == "auto"
+    monkeypatch.setattr(backend, "auto_dtype", lambda: "bfloat16")
+    assert train_and_evaluate(config, workdir) == results
+    config["model.dtype"] = "bfloat16"
+    with pytest.raises(UserError, match=r"model\.dtype: 'float32' -> 'bfloat16'"):
+        train_and_evaluate(config, workdir)
 
 
 def test_a_changed_config_is_refused_by_key(tiny_run, tiny_config):

@@ -22,9 +22,9 @@ _NAMED = {
     "model.name": text("vit", "Which row of vit_jax.models.MODELS is built."),
     "model.dtype": choice(
         ("auto", "bfloat16", "float16", "float32"),
-        "Type of the computation (parameters stay float32); auto takes bfloat16 on GPU "
-        "and TPU, float16 on an NVIDIA GPU of before 2020, such as the T4, and float32 "
-        "on CPU.",
+        "Type of the computation (parameters stay float32); auto takes float32 on CPU "
+        "and bfloat16 on GPU and TPU, but float16 on NVIDIA's GPUs of compute "
+        "capability 7, such as the T4, and float32 on those below.",
     ),
 }
 

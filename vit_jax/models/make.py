@@ -88,7 +88,7 @@ def make_model(
         they are not None. Its `dtype` is ignored in favour of the argument.
       num_classes: length of the logits.
       image_shape: of one image, in pixels.
-      dtype: of the computation, jnp.float32 or jnp.bfloat16.
+      dtype: of the computation: jnp.float32, jnp.bfloat16 or jnp.float16.
       config_mae: `config.mae`, for the masked autoencoder of the ViT; None: the model
         itself.
 

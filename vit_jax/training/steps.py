@@ -227,9 +227,9 @@ def loss_scale_of(dtype: DTypeLike) -> float:
 
     float16 rounds numbers below 6e-5 coarsely and those below 3e-8 to zero, which many
     gradients of activations are (Micikevicius et al., 2018, "Mixed Precision Training",
-    section 3.2). Its largest number is 65,504, which leaves room for a gradient of 16.
+    section 3.2). Its largest number is 65,504, which leaves room for a gradient of 256.
     """
-    return 4096.0 if jnp.dtype(dtype) == jnp.float16 else 1.0
+    return 256.0 if jnp.dtype(dtype) == jnp.float16 else 1.0
 
 
 def take_batch(

@@ -74,6 +74,7 @@ def train_and_evaluate(
     dataset = scoring.describe_dataset(splits)
     # Processes with other settings would wait for each other in what follows.
     folder.require_same_start(config, dataset, resume_with_changes)
+    config = _with_saved_dtype(config, folder)
     if config.tensorboard:
         processes.run_on_all(lambda: importlib.import_module("tensorboardX"))
     teacher, weights = load_teacher(config.distill), FirstWeights(folder)
@@ -211,6 +212,19 @@ def _read_settings(config: ConfigDict | Mapping[str, Any]) -> ConfigDict:
     config = make_config(config)
     check_config(config)
     add_user_code(config.code)
+    return config
+
+
+def _with_saved_dtype(config: ConfigDict, folder: RunFolder) -> ConfigDict:
+    """A config whose dtype is "auto" gets that of the run in the folder, if there is
+    one: this machine might choose another one than the machine that began the run."""
+    if config.model.dtype != "auto":
+        return config
+    saved = processes.broadcast_from_primary(
+        lambda: folder.is_started() and make_config(folder.read("config")).model.dtype
+    )
+    config = config.copy_and_resolve_references()
+    config["model.dtype"] = saved or "auto"
     return config
 
 
