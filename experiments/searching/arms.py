@@ -192,6 +192,36 @@ LAPTOP_RESNET = {
     "no_ema": ("Does averaging help?", {"optim.ema_decay": 0.0}),
 }  # fmt: skip
 
+
+def _images(epochs: int, warmup: int) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """A ninth and a third of the 45,000 training images, for as many steps."""
+    return {
+        f"images_{10 * n}": (
+            f"What do {10 * n:,} training images lose?",
+            {"data.train_per_class": n, "num_epochs": factor * epochs,
+             "eval_every": f"{factor} epochs",
+             "schedule.warmup": f"{factor * warmup} epochs"},
+        )
+        for n, factor in ((500, 9), (1500, 3))
+    }  # fmt: skip
+
+
+# What the study tried on the way, and its question how the number of training images
+# changes the picture.
+VIT_192X9 = {
+    "base": _BASE,
+    "depth_7": ("Do two blocks fewer do?", {"model.depth": 7}),
+    "depth_12": ("Do three blocks more help?", {"model.depth": 12}),
+    "heads_4": ("Are fewer, wider heads as good?", {"model.num_heads": 4}),
+    "heads_12": ("Are more, narrower ones better?", {"model.num_heads": 12}),
+    "width_384": ("Is twice the width better?", {"model.width": 384}),
+    "lr_half": ("Is the rate too high?", {"optim.learning_rate": 5e-4}),
+    "lr_triple": ("Is the rate too low?", {"optim.learning_rate": 3e-3}),
+    "randaugment_3": ("Do three operations help?", {"augment.randaugment_num_ops": 3}),
+    **_images(epochs=100, warmup=5),
+}  # fmt: skip
+VIT_192X9_RESNET18 = {"base": _BASE, **_images(epochs=50, warmup=0)}
+
 # The base has patches of 4, depth 6, 8 heads and learned positions. 12 heads would not
 # divide the width of 128; 16 do.
 VIT_128X6 = {
@@ -234,6 +264,14 @@ STUDIES = {
     "resnet_fast": Study(
         "The ResNet-18 that is soonest at 94%", "configs/resnet_cifar.py:fast",
         RESNET_FAST, is_race=True,
+    ),
+    "vit_192x9": Study(
+        "Depth, heads, width, rate and number of images of study A's ViT",
+        "configs/vit_192x9.py", VIT_192X9,
+    ),
+    "vit_192x9_resnet18": Study(
+        "The number of images of study A's ResNet-18", "configs/vit_192x9.py:resnet18",
+        VIT_192X9_RESNET18,
     ),
     "vit_128x6": Study(
         "Patches, depth, heads and positions of a small ViT", "configs/vit_128x6.py",

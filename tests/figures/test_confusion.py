@@ -46,7 +46,9 @@ def test_confusion_matrix_of_100_classes_and_of_an_absent_class(tmp_path):
 def test_top_confusions():
     one_way = [(1, 0, 5, 0.625), (0, 1, 2, 0.25)]
     both_ways = [(0, 1, 7, 0.875)]
-    left, right = confusion.top_confusions(one_way, both_ways, NAMES).axes
+    figure = confusion.top_confusions(one_way, both_ways, NAMES, 1329)
+    assert figure.get_suptitle() == "Most frequent of 1,329 mistakes"
+    left, right = figure.axes
     assert [bar.get_width() for bar in left.patches] == [5, 2]
     assert [bar.get_width() for bar in right.patches] == [7]
     names = [tick.get_text() for tick in left.get_yticklabels()]
@@ -59,7 +61,8 @@ def test_top_confusions():
 
 def test_small_parts_of_the_errors_have_decimals():
     pairs = [(1, 0, 25, 25 / 4143), (0, 1, 23, 23 / 4143)]
-    axes = confusion.top_confusions(pairs, pairs, [f"c{i}" for i in range(100)]).axes[0]
+    names = [f"c{i}" for i in range(100)]
+    axes = confusion.top_confusions(pairs, pairs, names, 4143).axes[0]
     texts = [text.get_text() for text in axes.texts]
     assert texts == ["25 (0.60% of errors)", "23 (0.56% of errors)"]
 

@@ -11,9 +11,7 @@ CURVES = {
     "val_loss": np.array([np.nan, 1.6, np.nan, 1.1]),
     "val_accuracy": np.array([np.nan, 0.4, np.nan, 0.6]),
     "learning_rate": np.full(4, 1e-3),
-    "epoch_seconds": np.full(4, np.nan),
     "step_seconds": np.full(4, 0.02),
-    "images_per_second": np.full(4, 3200.0),
 }
 
 
@@ -22,10 +20,9 @@ def _panels(figure):
 
 
 def test_panels_and_lines(tmp_path):
-    figure = history.training_curves(CURVES)
+    figure = history.training_curves(CURVES, steps_per_epoch=300)
     panels = _panels(figure)
-    # Of the same timing there is one panel.
-    assert list(panels) == ["Loss", "Accuracy", "Learning rate", "Speed"]
+    assert list(panels) == ["Loss", "Accuracy", "Learning rate", "Time"]
     train, val = panels["Loss"].lines
     assert [train.get_label(), val.get_label()] == ["train", "val"]
     np.testing.assert_array_equal(train.get_xdata(), EPOCHS)
@@ -34,12 +31,17 @@ def test_panels_and_lines(tmp_path):
     (accuracy,) = panels["Accuracy"].lines
     np.testing.assert_allclose(accuracy.get_ydata(), [40, 60])
     assert accuracy.get_color() == val.get_color()
-    np.testing.assert_allclose(panels["Speed"].lines[0].get_ydata(), 3200)
-    for name in ("Learning rate", "Speed"):
+    np.testing.assert_allclose(panels["Time"].lines[0].get_ydata(), 20)
+    for name in ("Learning rate", "Time"):
         assert panels[name].get_ylim()[0] == 0
-    assert panels["Speed"].get_ylabel() == "images per second"
+    assert panels["Time"].get_ylabel() == "milliseconds per step"
     assert all(axes.get_xlabel() == "epoch" for axes in figure.axes)
     assert style.save(figure, tmp_path / "curves.png").stat().st_size > 10_000
+    # Saving lays out the second scale.
+    (right,) = panels["Time"].child_axes
+    assert right.get_ylabel() == "seconds per epoch"
+    scales = np.divide(right.get_ylim(), panels["Time"].get_ylim()[1])
+    np.testing.assert_allclose(scales, [0, 0.3])
 
 
 def test_all_rates_and_the_selected_checkpoint():
@@ -52,7 +54,7 @@ def test_all_rates_and_the_selected_checkpoint():
     for name in ("Loss", "Accuracy"):
         mark = panels[name].lines[-1]
         assert mark.get_label() == "scored" and mark.get_xdata() == [1.5, 1.5]
-    assert len(panels["Speed"].lines) == 1
+    assert len(panels["Time"].lines) == 1
 
 
 def test_every_panel_marks_where_a_later_stage_begins():

@@ -142,7 +142,7 @@ def test_names_that_no_font_shows_are_escaped_on_every_axis(tmp_path):
     pairs = [(0, 1, 3, 0.5)]
     photo = np.zeros((4, 4, 3), np.uint8)
     for figure in (
-        confusion.top_confusions(pairs, pairs, [name, "b"]),
+        confusion.top_confusions(pairs, pairs, [name, "b"], 6),
         predict.prediction(photo, [name, "b"], [0.6, 0.4]),
         compare.accuracy_chart({name: (0.9, 0.8, 0.95)}, {}),
     ):

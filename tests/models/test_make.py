@@ -35,6 +35,37 @@ PARAMETERS = {
 }
 
 
+# What the studies state of their models, as far as no number of parameters shows it.
+STATED = {
+    "vit_192x9": {
+        "num_heads": 8, "dropout": 0.1, "embedding_dropout": 0.1,
+        "attention_dropout": 0.1, "layer_init": "normal", "token_init": "normal",
+        "norm_position": "pre", "activation": "gelu", "pooling": "cls",
+    },
+    "vit_s_patch8": {"num_heads": 6, "norm_eps": 1e-6, "activation": "gelu"},
+    "vit_128x6_post_norm": {
+        "num_heads": 8, "norm_position": "post", "dropout": 0.1,
+        "attention_dropout": 0.1, "layer_init": "pytorch",
+        "token_init": "standard_normal", "activation": "gelu",
+    },
+    "vit_192x12_patch_norm": {
+        "num_heads": 3, "dropout": 0.1, "mlp_output_dropout": 0.1,
+        "attention_dropout": 0.0, "norm_position": "pre",
+    },
+    "vit_256x6": {
+        "num_heads": 8, "dropout": 0.0, "attention_dropout": 0.0,
+        "layer_init": "pytorch", "token_init": "zeros", "norm_position": "pre",
+        "activation": "gelu", "pooling": "cls",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_models_are_the_studys(name):
+    model = make(name)
+    assert {key: getattr(model, key) for key in STATED[name]} == STATED[name]
+
+
 @pytest.mark.parametrize("name", models.MODELS)
 def test_parameter_count_and_names(name):
     params = shapes_of(make(name))["params"]

@@ -136,6 +136,12 @@ class TestPyTorchsOwnFiles:
         name = "module.backbone.cls_token"
         np.testing.assert_array_equal(weights.tensors[name], state[name].numpy())
 
+    @pytest.mark.parametrize("key", ["model_state_dict", "net"])
+    def test_weights_beside_the_state_of_a_training(self, tmp_path, key):
+        state = {"head.bias": self.torch.arange(3.0)}
+        path = self.save({"epoch": 3, "loss": 0.5, key: state}, tmp_path / "x.pth")
+        assert list(read_weights(path).tensors) == ["head.bias"]
+
     def test_files_of_old_are_refused(self, tmp_path):
         path = tmp_path / "x.pth"
         options = {"_use_new_zipfile_serialization": False}

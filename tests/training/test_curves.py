@@ -23,6 +23,10 @@ def test_history_series_come_from_their_records():
     on_test = curves.history_series(records)
     np.testing.assert_allclose(on_test["test_accuracy"], [np.nan, 0.5, np.nan])
     assert "val_accuracy" not in on_test
+    assert "train_weighted_accuracy" not in on_test
+    records[2] |= {"accuracy": 0.5, "weighted_accuracy": 0.4}
+    mixed = curves.history_series(records)
+    np.testing.assert_allclose(mixed["train_weighted_accuracy"], [np.nan, np.nan, 0.4])
     rates = curves.history_series(records, muon_ratio=20)["muon_learning_rate"]
     np.testing.assert_allclose(rates, [6, np.nan, 2])
 

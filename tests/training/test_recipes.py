@@ -79,14 +79,16 @@ RECIPES = {
         "augment.policy": "randaugment", "augment.randaugment_num_ops": 2,
         "augment.randaugment_magnitude": 9, "num_epochs": 100.0, "batch_size": 128,
         "optim.name": "adamw", "optim.learning_rate": 1e-3, "optim.weight_decay": 0.05,
-        "optim.clip_norm": 0.0, "schedule.name": "warmup_cosine", "schedule.floor": 0.0,
+        "optim.clip_norm": 0.0, "optim.decay_all": True,
+        "schedule.name": "warmup_cosine", "schedule.floor": 0.0,
         "schedule.warmup": "5 epochs", "early_stopping.target": 0.9,
         "early_stopping.after": "51 epochs",
     }),
     "vit_192x9.py:resnet18": (RESNET, {
         **CROPS, "augment.policy": "none", "num_epochs": 50.0, "batch_size": 128,
         "optim.name": "sgd", "optim.learning_rate": 0.1, "optim.momentum": 0.9,
-        "optim.weight_decay": 5e-4, "schedule.name": "plateau", "seed": 42,
+        "optim.weight_decay": 5e-4, "optim.decay_all": True,
+        "schedule.name": "plateau", "seed": 42,
     }),
     "vit_192x9.py:resnet18_milestones": (RESNET, {
         "schedule.name": "milestones", "schedule.milestone_epochs": (25.0, 40.0),
@@ -122,8 +124,8 @@ RECIPES = {
     "vit_256x6.py": (VIT, {
         **CROPS, "num_epochs": 50.0, "batch_size": 128, "data.mean": (0.5,) * 3,
         "data.std": (0.5,) * 3, "optim.name": "adamw", "optim.learning_rate": 3e-4,
-        "optim.weight_decay": 1e-4, "schedule.name": "warmup_cosine",
-        "schedule.update_every": "epoch",
+        "optim.weight_decay": 1e-4, "optim.decay_all": True,
+        "schedule.name": "warmup_cosine", "schedule.update_every": "epoch",
     }),
     "vit_256x6.py:baseline": (VIT, BASELINE | {"optim.weight_decay": 0.0}),
     "vit_256x6.py:augment": (VIT, BASELINE | CROPS),
@@ -147,7 +149,8 @@ def load(name):
 
 
 def test_every_config_file_is_here():
-    others = {"vit_digits.py", "folder.py", "vit_cifar100.py"}  # on other images
+    # On other images, or without a recipe.
+    others = {"vit_digits.py", "folder.py", "vit_cifar100.py", "own_weights.py"}
     files = {path.name for path in CONFIGS.glob("*.py")} - others
     assert {name.partition(":")[0] for name in RECIPES} == files
 

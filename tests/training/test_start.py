@@ -9,6 +9,7 @@ import pytest
 from tests.rows import slow
 from tests.training.made import RESNET
 from vit_jax import data, pretrained
+from vit_jax.config import load_config_file
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
@@ -64,6 +65,21 @@ def test_the_head_is_kept_and_positions_and_images_resized(
     images = np.zeros((2, 8, 8, 1), np.uint8)
     assert new.normalize(images).shape == (2, 16, 16, 1)
     assert results["test"]["num_examples"] == 359
+
+
+@pytest.mark.slow
+def test_weights_of_a_file_become_a_run_as_they_are(tiny_run, tmp_path):
+    old, file = load_run(tiny_run[0]), tmp_path / "weights.safetensors"
+    pretrained.save_timm(file, old.model, old.variables["params"], old.input_shape)
+    config = load_config_file("own_weights:vit_digits")
+    config.model, config.pretrained.path = old.config.model, str(file)
+    config.data.mean, config.data.std = old.config.data.mean, old.config.data.std
+    results = train_and_evaluate(config, tmp_path / "run")
+    new = load_run(tmp_path / "run")
+    for a, b in zip(leaves(old), leaves(new), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert results["selected_on"] == "nothing" and results["val"] is None
+    assert results["test"]["accuracy"] == tiny_run[1]["test"]["accuracy"]
 
 
 @pytest.fixture(scope="module")

@@ -252,7 +252,13 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
     for name, figure in figures.items():
         print(style.save(figure, folder.figures / f"{name}.png"))
     folder.write(
-        "explain", {"step": run.step, "num_images": len(images), "faithfulness": scores}
+        "explain",
+        {
+            "step": run.step,
+            "selected_on": run.config.data.select_on,
+            "num_images": len(images),
+            "faithfulness": scores,
+        },
     )
     print(to_text(scores, len(images)))
     return int(len(images) < len(wanted))

@@ -27,8 +27,9 @@ CAPTIONS = {
     "training_curves": (
         "Loss and accuracy while the model learned. Train is measured on augmented "
         "images, so that its accuracy may be lower, and its loss higher, than those of "
-        "the other curve. The dotted line marks the checkpoint that was scored, and "
-        "thin ones the beginning of each later stage."
+        'the other curve. Of mixed images, "weighted" counts a prediction by the '
+        "fraction of the predicted class in the mixture. The dotted line marks the "
+        "checkpoint that was scored, and thin ones the beginning of each later stage."
     ),
     "confusion_matrix": (
         "Each row is a true class and adds up to 100%. The diagonal is right; a "

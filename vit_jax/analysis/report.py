@@ -71,6 +71,10 @@ def write_report(
         title=f"{run.workdir.name}: {split} split, step {run.step:,}",
         summary=summarize(run, scores[split], split, results),
         scores={
+            "split": split,
+            "step": run.step,
+            "selected_on": run.config.data.select_on,
+            "num_train_examples": results.get("num_train_examples"),
             **scores[split],
             **{name: scores[name] for name in others},
             "stages": results.get("stages", []),

@@ -81,7 +81,9 @@ def draw_figures(
         for both in (False, True)
     )
     if one_way:
-        figures["top_confusions"] = confusion.top_confusions(one_way, both_ways, names)
+        figures["top_confusions"] = confusion.top_confusions(
+            one_way, both_ways, names, int(matrix.sum() - matrix.trace())
+        )
     return figures | draw_samples(scored)
 
 

@@ -49,6 +49,7 @@ def top_confusions(
     one_way: Sequence[tuple[int, int, int, float]],
     both_ways: Sequence[tuple[int, int, int, float]],
     class_names: Sequence[str],
+    num_errors: int,
 ) -> Figure:
     """Bars of confused pairs of classes, in the order given.
 
@@ -57,11 +58,13 @@ def top_confusions(
         errors), on the left; at least one.
       both_ways: the same with both directions added up, on the right.
       class_names: in the order of the classes.
+      num_errors: of all pairs.
     """
     num_rows = max(len(one_way), len(both_ways))
     longest = max(map(len, style.short_names(class_names, 18)))
     width = 7.0 + 0.3 * longest
-    figure = style.new_figure(width, 1.4 + 0.3 * num_rows, "Most frequent mistakes")
+    title = f"Most frequent of {num_errors:,} mistakes"
+    figure = style.new_figure(width, 1.4 + 0.3 * num_rows, title)
     left, right = figure.subplots(1, 2)
     _draw_pairs(left, one_way, class_names, "true class → predicted class", "→")
     _draw_pairs(right, both_ways, class_names, "both directions added up", "↔")

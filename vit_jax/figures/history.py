@@ -1,6 +1,7 @@
 """Training curves, epoch by epoch."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -36,7 +37,12 @@ PANELS = (
     Panel(
         "Accuracy",
         "accuracy (%)",
-        {"train_accuracy": "train", "val_accuracy": "val", "test_accuracy": "test"},
+        {
+            "train_accuracy": "train",
+            "val_accuracy": "val",
+            "test_accuracy": "test",
+            "train_weighted_accuracy": "train, weighted",
+        },
         100.0,
     ),
     Panel(
@@ -47,9 +53,10 @@ PANELS = (
         log_scale=True,
     ),
     Panel(
-        "Speed",
-        "images per second",
-        {"images_per_second": "images per second"},
+        "Time",
+        "milliseconds per step",
+        {"step_seconds": "step"},
+        1000.0,
         from_zero=True,
     ),
 )
@@ -60,10 +67,11 @@ def training_curves(
     *,
     scored_epoch: float | None = None,
     stage_epochs: Sequence[float] = (),
+    steps_per_epoch: float | None = None,
     loss_unit: str = "nats",
     title: str = "Training",
 ) -> Figure:
-    """Loss, accuracy, learning rates and speed over epochs.
+    """Loss, accuracy, learning rates and time over epochs.
 
     Args:
       history: "epoch" (passes over the data, fractions allowed) and some of the keys in
@@ -72,6 +80,7 @@ def training_curves(
         least one value must have been measured.
       scored_epoch: of the checkpoint whose scores are the run's, marked by a line.
       stage_epochs: where each later stage of the training begins; thin lines mark it.
+      steps_per_epoch: for a second scale of the time, in seconds per epoch.
       loss_unit: of the training's objective.
     """
     series = {key: np.asarray(values, float) for key, values in history.items()}
@@ -88,6 +97,12 @@ def training_curves(
     for index, panel in enumerate(panels):
         axes = figure.add_subplot(rows, columns, index + 1)
         _draw_panel(axes, panel, epochs, measured, scored_epoch)
+        if steps_per_epoch and "step_seconds" in panel.series:
+            scale = functools.partial(np.multiply, steps_per_epoch / panel.scale)
+            back = functools.partial(np.multiply, panel.scale / steps_per_epoch)
+            right = axes.secondary_yaxis("right", functions=(scale, back))
+            right.set_ylabel("seconds per epoch", fontsize=10)
+            right.tick_params(labelsize=9)
         for epoch in stage_epochs:
             axes.axvline(epoch, color="0.6", lw=0.8, ls=(0, (1, 4)), zorder=0)
     return figure

@@ -39,7 +39,8 @@ NEWTRUE NEWFALSE NONE BINPERSID REDUCE NEWOBJ BUILD SETITEM SETITEMS APPEND APPE
 """.split()  # noqa: SIM905
 # Where training scripts put the weights, the averaged ones first.
 _STATE_DICTS = (
-    "teacher", "model_ema", "state_dict_ema", "model", "state_dict",
+    "teacher", "model_ema", "state_dict_ema", "model", "state_dict", "model_state_dict",
+    "net",
 )  # fmt: skip
 
 
@@ -61,9 +62,8 @@ class _Tensor(NamedTuple):
 def read_pth(path: pathlib.Path, archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
     """The tensors of the state dict by name.
 
-    Of several state dicts the averaged one is taken: "teacher", "model_ema",
-    "state_dict_ema", then "model" and "state_dict". `archive` is the file at `path`,
-    opened; its members are not compressed.
+    Of several state dicts the averaged one is taken, in the order of `_STATE_DICTS`.
+    `archive` is the file at `path`, opened; its members are not compressed.
 
     Raises:
       UserError: the pickle asks for more than tensors need, a tensor lies outside its

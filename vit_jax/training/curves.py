@@ -30,8 +30,12 @@ def history_series(
     for split in dict.fromkeys(record["split"] for record in records):
         for name in ("loss", "accuracy"):
             series[f"{split}_{name}"] = column(name, split)
-    series |= {name: column(name) for name in ("learning_rate", "images_per_second")}
-    series["images_per_second"][_short_intervals(records)] = np.nan
+    # Of images that are not mixed the two accuracies are the same.
+    weighted = column("weighted_accuracy")
+    if not np.allclose(weighted, column("accuracy"), rtol=0, atol=1e-5, equal_nan=True):
+        series["train_weighted_accuracy"] = weighted
+    series |= {name: column(name) for name in ("learning_rate", "step_seconds")}
+    series["step_seconds"][_short_intervals(records)] = np.nan
     if muon_ratio:
         series["muon_learning_rate"] = muon_ratio * series["learning_rate"]
     return series
@@ -79,6 +83,7 @@ def draw_history(folder: RunFolder, step: int | None = None) -> dict[str, Figure
             stage["first_step"] * results["num_epochs"] / results["num_steps"]
             for stage in results.get("stages", [])[1:]
         ],
+        steps_per_epoch=last["step"] / last["epoch"] if last["epoch"] else None,
         loss_unit="mean squared error" if masked else "nats",
         title=f"Training curves of {folder.path.name}",
     )

@@ -37,6 +37,7 @@ def score_best(
         "num_params": models.count_params(state.params),
         "num_trainable_params": stages[-1]["num_trainable_params"],
         "selected_on": config.data.select_on,
+        "num_train_examples": len(splits["train"]),
         "best_step": int(best.step),
         "best_epoch": round(int(best.step) / experiment.plan.steps_per_epoch, 4),
         "val": None,  # Replaced below where images are held out.
