@@ -4,9 +4,10 @@ r"""A small ViT for a folder of photos, with one folder inside for each class.
         --config.data.dir=photos
 
 photos/cat/1.jpg, photos/dog/2.jpg and so on; docs/own_photos.md says more. Photos are
-cropped to 64 x 64 pixels, a tenth of those to train on is held out, and classes count
-the same however many photos they have. With fewer than some thousand photos of each
-class, start from pretrained weights (docs/finetuning.md, "Images of your own").
+resized to cover 64 x 64 pixels and cut to them, a tenth of those to train on is held
+out, and classes count the same however many photos they have. With fewer than some
+thousand photos of each class, start from pretrained weights (docs/finetuning.md,
+"Images of your own").
 
 The model is like that of vit_cifar.py, but smaller; AdamW trains it with a cosine
 schedule and TrivialAugment. There is no result, because every folder has its own.

@@ -24,13 +24,12 @@ AMD EPYC's core, the ViT of vit_laptop.py on the other:
 
 A ResNet-18 with this recipe has 86.00% (86.32% held out) after 600 steps, 1.7 epochs,
 which took 101 CPU minutes on such a thread. The other variants are not measured with
-this recipe. Muon's rate is the best of 0.02,
-0.04 and 0.08 after 1,000 steps: 81.52, 82.86 and 82.98% of the images held out, where
-SGD has 74.58%. :small has no TrivialAugment, because with it 88.98% of the images held
-out were right after as many steps (and 88.88% of the test split; one seed); the two
-longest have it because the ViT has it. No other setting was chosen by a result.
-`experiments.search --study=laptop_resnet` compares the small one's settings on the
-hold-out.
+this recipe. Muon's rate is the best of 0.02, 0.04 and 0.08 after 1,000 steps: 81.52,
+82.86 and 82.98% of the images held out, where SGD has 74.58%. :small has no
+TrivialAugment, because with it 88.98% of the images held out were right after as many
+steps (and 88.88% of the test split; one seed); the two longest have it because the ViT
+has it. No other setting was chosen by a result. `experiments.search
+--study=laptop_resnet` compares the small one's settings on the hold-out.
 
 SGD is --config.optim.name=sgd --config.optim.momentum=0.9
 --config.optim.learning_rate=0.1 --config.optim.weight_decay=5e-4

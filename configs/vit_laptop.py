@@ -34,7 +34,8 @@ AMD EPYC cores; "random" is --config.model.stem_init=random:
                                         2     90.74%  91.08%    139
 
 A number of steps is --config.num_steps=2500, which replaces the time. :long is not
-measured. resnet_laptop.py has the small ResNet that trained on the other thread.
+measured. The runs with random filters shared a core with the small ResNet of
+resnet_laptop.py; those with cosine filters ran on a slower EPYC.
 
 The filters are those of cosine transforms because in all three seeds of :quick more of
 the images held out are right with them: 0.86, 0.22 and 0.10 points, whose 95% interval
