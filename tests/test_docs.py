@@ -4,10 +4,14 @@ import importlib.util
 import pathlib
 import re
 
+import numpy as np
 import pytest
 
+from experiments.draw_records import folders
 from vit_jax.config import load_config_file
 from vit_jax.config.settings import FIELDS
+from vit_jax.files import read_json
+from vit_jax.metrics.paired import mean_and_std, seed_difference
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
@@ -66,3 +70,62 @@ def test_every_promise_is_kept_by_a_test():
 def test_the_readme_is_short():
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     assert len(lines) <= 150
+
+
+def accuracies(*names):
+    """Test accuracy in % of each of these records and of its other seeds."""
+    results = [read_json(file / "results.json") for n in names for file in folders(n)]
+    return np.array([100 * one["test"]["accuracy"] for one in results])
+
+
+def spread(values):
+    return "{:.2f} ± {:.2f}%".format(*mean_and_std(values))
+
+
+@pytest.mark.parametrize(
+    ("vit", "resnet"),
+    [
+        ("vit_cifar_fast_muon", "resnet_cifar_fast_muon"),
+        ("vit_cifar_fast", "resnet_cifar_fast_5900_steps"),
+        ("vit_laptop_hour_cosine", "resnet_laptop_small_hour_muon_plain"),
+        ("vit_laptop_quick_cosine", "resnet_laptop_small_quick_muon"),
+    ],
+)
+def test_the_readmes_leads_are_those_of_the_records(vit, resnet):
+    a, b = accuracies(vit), accuracies(resnet)
+    lead = "{:.2f} ({:.2f} to {:.2f})".format(*seed_difference(a, b)).replace("-", "−")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (row,) = [x for x in text.splitlines() if spread(a) in x and spread(b) in x]
+    assert row.endswith(f"| {len(a)} | {lead} |")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vit_192x9", "vit_192x9_resnet18", "vit_128x6", "vit_128x6_sinusoidal",
+        "vit_192x12_resnet18", "vit_256x6_baseline", "vit_256x6",
+    ],
+)  # fmt: skip
+def test_the_accuracies_of_the_studies_are_those_of_the_records(name):
+    accuracy = f"{accuracies(name)[0]:.2f}%"
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
+    assert f"| {accuracy} |" in row
+    assert accuracy in (ROOT / "docs" / "systems.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "pages"),
+    [
+        ("vit_digits", ["README.md"]),
+        *[
+            (f"transfer/{kind}-s{{}}", ["README.md", "docs/finetuning.md"])
+            for kind in ("scratch", "cifar100", "masked", "distilled")
+        ],
+    ],
+)
+def test_means_over_seeds_are_those_of_the_records(name, pages):
+    names = [name.format(seed) for seed in range(3)] if "{}" in name else [name]
+    for page in pages:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert spread(accuracies(*names)) in re.sub(r"\s+", " ", text), page
