@@ -66,7 +66,9 @@ def test_other_explanations_stand_apart(explained, tmp_path):
     assert contents(own) == before
     for name, step in ((f"val-{other}", other), (f"files-{best}", best)):
         apart = contents(own / "reports" / name)
-        assert json.loads(apart["explain.json"])["step"] == step
+        found = json.loads(apart["explain.json"])
+        assert found["step"] == step
+        assert found["selected_on"] == ("val" if step == best else None)
         assert apart.keys() <= before.keys() and "heat_maps.png" in apart
 
 

@@ -193,17 +193,21 @@ LAPTOP_RESNET = {
 }  # fmt: skip
 
 
-def _images(epochs: int, warmup: int) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """A ninth and a third of the 45,000 training images, for as many steps."""
-    return {
-        f"images_{10 * n}": (
-            f"What do {10 * n:,} training images lose?",
-            {"data.train_per_class": n, "num_epochs": factor * epochs,
-             "eval_every": f"{factor} epochs",
-             "schedule.warmup": f"{factor * warmup} epochs"},
-        )
-        for n, factor in ((500, 9), (1500, 3))
-    }  # fmt: skip
+def _images(**epochs: int) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """A ninth and a third of the 45,000 training images, for as many steps.
+
+    `epochs` are the config's lengths by setting, "__" in place of the point.
+    """
+    arms = {}
+    for n, factor in ((500, 9), (1500, 3)):
+        lengths = {k.replace("__", "."): factor * v for k, v in epochs.items()}
+        settings: dict[str, Any] = {
+            key: value if key == "num_epochs" else f"{value} epochs"
+            for key, value in lengths.items()
+        }
+        question = f"What do {10 * n:,} training images lose?"
+        arms[f"images_{10 * n}"] = (question, {"data.train_per_class": n} | settings)
+    return arms
 
 
 # What the study tried on the way, and its question how the number of training images
@@ -218,9 +222,10 @@ VIT_192X9 = {
     "lr_half": ("Is the rate too high?", {"optim.learning_rate": 5e-4}),
     "lr_triple": ("Is the rate too low?", {"optim.learning_rate": 3e-3}),
     "randaugment_3": ("Do three operations help?", {"augment.randaugment_num_ops": 3}),
-    **_images(epochs=100, warmup=5),
+    **_images(num_epochs=100, eval_every=1, schedule__warmup=5,
+              early_stopping__after=51),
 }  # fmt: skip
-VIT_192X9_RESNET18 = {"base": _BASE, **_images(epochs=50, warmup=0)}
+VIT_192X9_RESNET18 = {"base": _BASE, **_images(num_epochs=50, eval_every=1)}
 
 # The base has patches of 4, depth 6, 8 heads and learned positions. 12 heads would not
 # divide the width of 128; 16 do.

@@ -23,6 +23,19 @@ def test_every_figure_is_drawn(reported):
     assert drawn == FIGURES | BOTH_TEST_SETS | {"disagreements_with_people"}
 
 
+@pytest.mark.slow
+def test_the_summary_says_what_selected_its_checkpoint(reported):
+    rows = (reported / "summary.csv").read_text().splitlines()
+    step = RunFolder(reported).read("results")["best_step"]
+    assert {"split,test", f"step,{step}", "selected_on,val"} <= {*rows}
+
+
+def test_another_checkpoint_was_not_selected(tiny_run):
+    run, results = load_run(tiny_run[0]), tiny_run[1]
+    assert report.selected_on(run, results) == "val"
+    assert report.selected_on(dataclasses.replace(run, step=1), results) is None
+
+
 def test_subset_figures_show_the_subset():
     test, subset = make_scored(), make_scored([0], num_examples=6)
     figures = report_figures.draw_subset_test(test, subset)

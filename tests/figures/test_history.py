@@ -57,6 +57,13 @@ def test_all_rates_and_the_selected_checkpoint():
     assert len(panels["Time"].lines) == 1
 
 
+def test_mixed_images_have_an_accuracy_of_their_own():
+    curves = CURVES | {"train_weighted_accuracy": np.array([0.1, 0.2, 0.3, 0.4])}
+    _, weighted = _panels(history.training_curves(curves))["Accuracy"].lines
+    assert weighted.get_label() == "train, weighted"
+    np.testing.assert_allclose(weighted.get_ydata(), [10, 20, 30, 40])
+
+
 def test_every_panel_marks_where_a_later_stage_begins():
     figure = history.training_curves(CURVES, stage_epochs=[0.75, 1.25])
     for axes in figure.axes:

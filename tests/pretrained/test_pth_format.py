@@ -139,7 +139,8 @@ class TestPyTorchsOwnFiles:
     @pytest.mark.parametrize("key", ["model_state_dict", "net"])
     def test_weights_beside_the_state_of_a_training(self, tmp_path, key):
         state = {"head.bias": self.torch.arange(3.0)}
-        path = self.save({"epoch": 3, "loss": 0.5, key: state}, tmp_path / "x.pth")
+        others = {"model": "vit", "best": self.torch.tensor(0.5), "epoch": 3}
+        path = self.save({**others, key: state}, tmp_path / "x.pth")
         assert list(read_weights(path).tensors) == ["head.bias"]
 
     def test_files_of_old_are_refused(self, tmp_path):

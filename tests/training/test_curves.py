@@ -37,6 +37,10 @@ def test_the_figure_marks_the_stages_of_results(copied_run):
     stages = [{"first_step": 0}, {"first_step": 3}]
     folder.write("results", results | {"stages": stages})
     figure = curves.draw_history(folder)["training_curves"]
+    scale = figure.axes[-1].child_axes[0]._functions[0](1000)  # of a second a step
+    assert scale == pytest.approx(
+        results["num_steps"] / results["num_epochs"], rel=0.01
+    )
     (start, end) = figure.axes[-1].lines[-1].get_xdata()
     assert start == end
     np.testing.assert_allclose(start, results["num_epochs"] / 2)

@@ -33,6 +33,7 @@ def test_dispatches_cover_every_step_and_stop_where_something_happens(
 
 
 CONFIGS = sorted((pathlib.Path(__file__).parents[2] / "configs").glob("*.py"))
+CONFIGS = [path for path in CONFIGS if path.stem != "own_weights"]  # trains one step
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

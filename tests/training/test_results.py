@@ -8,6 +8,7 @@ def test_results_hold_what_others_rely_on(tiny_run):
     assert results["model"] == "vit" and results["selected_on"] == "val"
     assert results["num_params"] == 3_850
     assert results["best_step"] in (3, 6) and results["num_steps"] == 6
+    assert results["num_train_examples"] == 1797 - 359 - 100 - 10 * 5
     assert results["test"]["num_examples"] == 359
     assert results["val"]["num_examples"] == 100
     for split in ("val", "test"):

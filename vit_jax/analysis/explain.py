@@ -12,7 +12,7 @@ from jaxtyping import Float, Int, UInt8
 from matplotlib.figure import Figure
 
 from vit_jax.analysis.predict import finite_probabilities
-from vit_jax.analysis.report import report_folder
+from vit_jax.analysis.report import report_folder, selected_on
 from vit_jax.analysis.run_data import MAX_IMAGES, load_splits, read_split
 from vit_jax.errors import UserError
 from vit_jax.figures import attention as attention_figures
@@ -255,7 +255,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
         "explain",
         {
             "step": run.step,
-            "selected_on": run.config.data.select_on,
+            "selected_on": selected_on(run, RunFolder(run.workdir).read_results()),
             "num_images": len(images),
             "faithfulness": scores,
         },

@@ -73,7 +73,7 @@ def write_report(
         scores={
             "split": split,
             "step": run.step,
-            "selected_on": run.config.data.select_on,
+            "selected_on": selected_on(run, results),
             "num_train_examples": results.get("num_train_examples"),
             **scores[split],
             **{name: scores[name] for name in others},
@@ -87,6 +87,15 @@ def write_report(
     print(f"report: {path}")
 
 
+def selected_on(run: Run, results: Mapping[str, Any]) -> str | None:
+    """What selected the checkpoint: config.data.select_on; None: it was not selected.
+
+    `results` are those of the run.
+    """
+    is_selected = run.step == results.get("best_step")
+    return run.config.data.select_on if is_selected else None
+
+
 def summarize(
     run: Run, scores: Mapping[str, Any], split: str, results: Mapping[str, Any]
 ) -> str:
@@ -97,12 +106,12 @@ def summarize(
     )
     model = f"a {run.config.model.name} with {scores['num_params']:,} parameters"
     checkpoint = f"the checkpoint of step {run.step:,}"
-    if run.step == results.get("best_step"):
+    if selected := selected_on(run, results):
         seconds = results["train_seconds"]
         time = f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:,.1f} minutes"
         model += f" trained for {time}"
-        checkpoint += f", {SELECTED[run.config.data.select_on]}"
-        if split == run.config.data.select_on == "val":
+        checkpoint += f", {SELECTED[selected]}"
+        if split == selected == "val":
             checkpoint += ", which are these: that is optimistic"
     if scores["accuracy"] is None:
         return (

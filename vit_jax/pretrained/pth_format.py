@@ -138,12 +138,13 @@ class _Unpickler(pickle.Unpickler):
 
 def _find_state_dict(path: pathlib.Path, content: Any) -> dict[str, _Tensor]:
     if isinstance(content, dict):
+        for inner in _STATE_DICTS:
+            # Beside the weights a script may save a name, or a tensor of its own.
+            if isinstance(content.get(inner), dict):
+                return _find_state_dict(path, content[inner])
         tensors = {str(k): v for k, v in content.items() if isinstance(v, _Tensor)}
         if tensors:
             return tensors
-        for inner in _STATE_DICTS:
-            if inner in content:
-                return _find_state_dict(path, content[inner])
     keys = list(content) if isinstance(content, dict) else type(content).__name__
     raise UserError(
         f"The weights file {path} holds {keys}, expected tensors by name or one of "

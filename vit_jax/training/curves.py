@@ -56,6 +56,11 @@ def _short_intervals(
     return is_train & (2 * num_steps < num_steps.max(initial=0))
 
 
+def _steps_per_epoch(records: Sequence[Mapping[str, Any]]) -> float | None:
+    timed = [record for record in records if record.get("step_seconds")]
+    return timed[-1]["epoch_seconds"] / timed[-1]["step_seconds"] if timed else None
+
+
 def draw_history(folder: RunFolder, step: int | None = None) -> dict[str, Figure]:
     """{"training_curves": figure} of a run, or {} if no training step was logged.
 
@@ -83,7 +88,7 @@ def draw_history(folder: RunFolder, step: int | None = None) -> dict[str, Figure
             stage["first_step"] * results["num_epochs"] / results["num_steps"]
             for stage in results.get("stages", [])[1:]
         ],
-        steps_per_epoch=last["step"] / last["epoch"] if last["epoch"] else None,
+        steps_per_epoch=_steps_per_epoch(records),
         loss_unit="mean squared error" if masked else "nats",
         title=f"Training curves of {folder.path.name}",
     )
