@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from vit_jax.figures import style
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.records import write_records
 from vit_jax.training import curves
@@ -31,16 +32,17 @@ def test_history_series_come_from_their_records():
     np.testing.assert_allclose(rates, [6, np.nan, 2])
 
 
-def test_the_figure_marks_the_stages_of_results(copied_run):
+def test_the_figure_marks_the_stages_of_results(copied_run, tmp_path):
     folder = RunFolder(copied_run)
     results = folder.read("results")
     stages = [{"first_step": 0}, {"first_step": 3}]
     folder.write("results", results | {"stages": stages})
     figure = curves.draw_history(folder)["training_curves"]
-    scale = figure.axes[-1].child_axes[0]._functions[0](1000)  # of a second a step
-    assert scale == pytest.approx(
-        results["num_steps"] / results["num_epochs"], rel=0.01
-    )
+    style.save(figure, tmp_path / "curves.png")  # which lays out the second scale
+    (right,) = figure.axes[-1].child_axes
+    milliseconds_per_second = figure.axes[-1].get_ylim()[1] / right.get_ylim()[1]
+    steps_per_epoch = results["num_steps"] / results["num_epochs"]
+    assert milliseconds_per_second == pytest.approx(1000 / steps_per_epoch, rel=0.01)
     (start, end) = figure.axes[-1].lines[-1].get_xdata()
     assert start == end
     np.testing.assert_allclose(start, results["num_epochs"] / 2)
