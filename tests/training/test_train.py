@@ -134,7 +134,8 @@ def test_settings_are_trained_with_or_refused_in_a_sentence(tiny_config):
     )
     @given(st.lists(CHANGES, min_size=1, max_size=3))
     def check(changes):
-        config, begin = tiny_config(num_steps=2), time.monotonic()
+        # The epochs count where num_steps becomes None.
+        config, begin = tiny_config(num_steps=2, num_epochs=0.04), time.monotonic()
         with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
             warnings.simplefilter("ignore")
             try:
