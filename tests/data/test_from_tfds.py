@@ -271,6 +271,18 @@ def test_archive_of_another_dataset(tmp_path):
         from_tfds.load("mnist", str(tmp_path), archive="mnist.tar.gz")
 
 
+@pytest.mark.parametrize("below", [False, True])
+def test_folder_of_official_files(tmp_path, below):
+    """It is not downloaded once more where the official files already lie."""
+    folder = tmp_path / "cifar-10-batches-py"
+    folder.mkdir()
+    (folder / "data_batch_1").touch()
+    given = tmp_path if below else folder
+    message = "holds the official files of cifar10.* --config.data.source=cifar_files"
+    with pytest.raises(UserError, match=message):
+        from_tfds.load("cifar10", str(given))
+
+
 def test_neither_prepared_nor_download(tmp_path):
     message = r"cifar10 is not prepared in .*download is False.*archive.*source=digits"
     with pytest.raises(UserError, match=message):

@@ -128,6 +128,11 @@ def read_records(
     )
 
 
+def holds_files(path: pathlib.Path, dataset: str) -> bool:
+    """Whether official files of "cifar10" or "cifar100" lie in a folder or below it."""
+    return any(_find_files(path, OFFICIAL[dataset].layouts).values())
+
+
 def _find_files(
     path: pathlib.Path, layouts: tuple[Layout, ...]
 ) -> dict[str, dict[str, pathlib.Path]]:

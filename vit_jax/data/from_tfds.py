@@ -20,7 +20,7 @@ from vit_jax.data import from_cifar_files
 from vit_jax.data.cifar_layouts import OFFICIAL
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, requests_time_out
-from vit_jax.data.from_cifar_files import find_archive, read_records
+from vit_jax.data.from_cifar_files import find_archive, holds_files, read_records
 from vit_jax.data.image_files import decode_image
 from vit_jax.errors import UserError, did_you_mean, show
 from vit_jax.files import user_path
@@ -114,6 +114,17 @@ def prepare(name: str, data_dir: str, *, archive: str, download: bool) -> Any:
         raise UserError(
             f"config.data.archive can prepare {' and '.join(OFFICIAL)}, not {dataset}; "
             "remove it, or read your own files with config.data.source=folder."
+        )
+    if (
+        dataset in OFFICIAL
+        and not archive
+        and data_dir
+        and holds_files(pathlib.Path(data_dir), dataset)
+    ):
+        raise UserError(
+            f"{data_dir} holds the official files of {dataset}, not the dataset as "
+            "TFDS prepares it; read them with --config.data.source=cifar_files, or "
+            f"prepare it from them with --config.data.archive={data_dir}."
         )
     if not archive and not download:
         raise UserError(
