@@ -122,6 +122,21 @@ def test_pixels_without_a_known_white_are_refused(suffix, dtype, tmp_path):
         read_image(path)
 
 
+@pytest.mark.parametrize("times, scale", [(0.9, 1), (1.1, 2), (2.9, 2), (3.1, 4)])
+@pytest.mark.parametrize("second", [False, True], ids=["jpeg", "as phones write"])
+def test_a_huge_jpeg_is_read_smaller(tmp_path, monkeypatch, times, scale, second):
+    """The photo keeps its halves; phones may store a second image in the file."""
+    monkeypatch.setattr("vit_jax.data.image_files.MAX_PIXELS", int(512 * 256 / times))
+    image = Image.new("RGB", (512, 256), "white")
+    image.paste("black", (0, 0, 256, 256))
+    more = {"format": "MPO", "save_all": True, "append_images": [image]}
+    image.save(tmp_path / "huge.jpg", quality=95, **(more if second else {}))
+    array, _ = read_image(tmp_path / "huge.jpg")
+    assert array.shape == (256 // scale, 512 // scale, 3)
+    left, right = np.split(array, 2, axis=1)
+    assert left.max() < 40 and right.min() > 215
+
+
 @pytest.mark.slow
 def test_the_largest_image_takes_less_than_a_gigabyte(tmp_path):
     """Many threads decode one at a time; the allocator keeps what they freed."""

@@ -64,7 +64,9 @@ def read_image(
     The EXIF orientation is applied. Grey, palette and CMYK images are converted to RGB
     and 16 bits to 8, and transparent parts become white. An image that is no square is
     resized without distortion, and what exceeds the square on its longer sides is cut
-    off equally. Pixels of 32 bits or of floats are refused.
+    off equally. Pixels of 32 bits or of floats are refused. A JPEG of more than
+    MAX_PIXELS pixels is read with half as many columns and rows, one of more than three
+    times as many with a quarter.
 
     Args:
       path: a PNG, JPEG, WebP, BMP, GIF, TIFF or PPM file.
@@ -74,7 +76,8 @@ def read_image(
     Raises:
       UnreadableImageError: the file is missing, no image, or cut off; or it has pixels
         of more than 16 bits.
-      UserError: the image has more than MAX_PIXELS pixels and is not decoded.
+      UserError: the image has more than MAX_PIXELS pixels and is no JPEG, or has more
+        than twice Pillow's MAX_IMAGE_PIXELS; it is not decoded.
     """
     try:
         with _OPENING, warnings.catch_warnings():
@@ -82,12 +85,18 @@ def read_image(
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             image = Image.open(path, formats=_FORMATS)
         with image:
+            num_pixels = image.width * image.height
+            if num_pixels > MAX_PIXELS:
+                # A JPEG is decoded at a fraction of its size; other formats cannot be.
+                scale = 2 if num_pixels <= 3 * MAX_PIXELS else 4
+                image.draft(None, (image.width // scale, image.height // scale))
             if image.width * image.height > MAX_PIXELS:
                 raise _too_large(path, f"{image.width}x{image.height}")
             mode = image.mode
             # 16 bits of a PGM file come as 32.
             is_deep = mode in _SIXTEEN_BIT or (mode == "I" and image.format == "PPM")
-            with _decoding(image.width * image.height):
+            # A progressive JPEG is held whole even if it is decoded smaller.
+            with _decoding(min(num_pixels, MAX_PIXELS)):
                 rgb = _to_rgb(_upright(image), is_deep)
                 if image_size is not None:
                     rgb = fit(rgb, image_size, image_size)
