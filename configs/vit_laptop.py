@@ -32,10 +32,12 @@ AMD EPYC cores; "random" is --config.model.stem_init=random:
   default, random, 7,700 steps  21.9    0     91.12%  91.24%    125
                                         1     91.13%  91.62%    124
                                         2     90.74%  91.08%    139
+  :long, 20,000 steps           56.9    0     92.17%  92.32%    220
 
-A number of steps is --config.num_steps=2500, which replaces the time. :long is not
-measured. The runs with random filters shared a core with the small ResNet of
-resnet_laptop.py; those with cosine filters ran on a slower EPYC.
+A number of steps is --config.num_steps=2500, which replaces the time. The runs with
+random filters shared a core with the small ResNet of resnet_laptop.py; those with
+cosine filters ran on a slower EPYC, and :long on both cores of a faster one, in two
+hours. In its 8 CPU hours it would make more steps than these on either.
 
 The filters are those of cosine transforms because in all three seeds of :quick more of
 the images held out are right with them: 0.86, 0.22 and 0.10 points, whose 95% interval
