@@ -230,7 +230,8 @@ def jit_initialisation(function: Callable, **options: Any) -> Callable:
     """`jax.jit` for a function that draws a model's initial arrays and is called once.
 
     On a CPU most of its time is compilation, so LLVM optimizes less: the initialisation
-    of ResNet-18 then takes a quarter of the time, and its bits are the same.
+    of ResNet-18 then takes a quarter of the time, and its numbers are the same up to
+    rounding.
     """
     own = {"xla_backend_optimization_level": 1} if platform() == "cpu" else {}
     return drawing_by_kernel()(jax.jit(function, compiler_options=own, **options))
