@@ -29,6 +29,15 @@ def test_a_config_by_its_name_with_overrides():
         vit_jax.load_config("vit_cifar", {"optim.name": "adam"})
 
 
+def test_a_config_file_and_a_folder_as_paths(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("from vit_jax.config import default_config as get_config\n")
+    config = vit_jax.load_config(file, {"data.dir": tmp_path / "photos"})
+    assert config.data.dir == str(tmp_path / "photos")
+    with pytest.raises(UserError, match=r"data\.dir is b'photos', but must be text"):
+        vit_jax.load_config(file, {"data.dir": b"photos"})
+
+
 @pytest.mark.slow
 def test_from_a_config_to_predictions(tiny_config, tmp_path):
     changes = tiny_config(num_steps=2, schedule__warmup="1 step").to_dict()
@@ -50,7 +59,9 @@ def test_a_notebook_shows_a_sentence_instead_of_a_traceback():
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "shell = InteractiveShell.instance(colors='nocolor')\n"
         "shell.run_cell('import vit_jax; vit_jax.load_config(\"vit_cifra\")')\n"
+        'shell.run_cell(\'vit_jax.load_config("vit_cifar", "seed=1")\')\n'
     )
     found = run_code(code)
     lines = (found.stdout + found.stderr).strip().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("UserError: There is no config file")
+    assert len(lines) == 2 and lines[0].startswith("UserError: There is no config file")
+    assert lines[1].startswith("UserError: The overrides are 'seed=1', but must be")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -125,9 +126,11 @@ def switch(default: bool | None, meaning: str) -> Field:
 
 
 def text(default: str, meaning: str) -> Field:
-    """Text of at most 4,096 characters without NUL, which no path or name may have."""
+    """Text of at most 4,096 characters without NUL, which no path or name may have; a
+    `pathlib.Path` is stored as its text."""
 
     def check(value):
+        value = os.fspath(value)
         if not isinstance(value, str) or "\0" in value or len(value) > 4096:
             raise ValueError
         return value

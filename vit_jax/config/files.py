@@ -15,6 +15,7 @@ A file of the folder configs/ is also found by its name, from any folder:
 import contextlib
 import importlib.util
 import inspect
+import os
 import pathlib
 import sys
 import traceback
@@ -58,7 +59,7 @@ def _find_config_file(name: str) -> pathlib.Path:
     )
 
 
-def load_config_file(path: str) -> ConfigDict:
+def load_config_file(path: str | os.PathLike) -> ConfigDict:
     """Runs `get_config()` of a config file, or `get_config("variant")`.
 
     Args:
@@ -69,7 +70,7 @@ def load_config_file(path: str) -> ConfigDict:
       UserError: there is no such file, variant or function, the file's code fails, or
         it has a setting that is refused.
     """
-    name, _, variant = path.partition(":")
+    name, _, variant = os.fspath(path).partition(":")
     file = _find_config_file(name).resolve()
     module = run_file(name, file)
     if not callable(getattr(module, "get_config", None)):
@@ -102,7 +103,9 @@ def run_file(name: str, file: pathlib.Path) -> types.ModuleType:
     return module
 
 
-def load_config(name: str, overrides: Mapping[str, Any] | None = None) -> ConfigDict:
+def load_config(
+    name: str | os.PathLike, overrides: Mapping[str, Any] | None = None
+) -> ConfigDict:
     """A config by its name or file, with some settings changed.
 
         load_config("vit_cifar", {"batch_size": 256, "optim.learning_rate": 3e-4})
@@ -116,6 +119,11 @@ def load_config(name: str, overrides: Mapping[str, Any] | None = None) -> Config
     """
     config = load_config_file(name)
     overrides = overrides or {}
+    if not hasattr(overrides, "items"):
+        raise UserError(
+            f"The overrides are {show(overrides)}, but must be a mapping such as "
+            '{"batch_size": 256, "optim.learning_rate": 3e-4}.'
+        )
     for key, value in overrides.items():
         config[key] = value
     settle_changes(config, dict(flatten(overrides)))
