@@ -246,8 +246,8 @@ def compiler_options() -> dict[str, str]:
     long without it. And they keep XLA from removing `jax.lax.optimization_barrier`
     before it decides what to compute together, so that a barrier stores an array which
     would otherwise be computed anew wherever it is read: with those of `cpu/`, the step
-    of `vit_laptop.py` takes 0.7 times as long (experiments/benchmarks). There are none
-    for a version of XLA that does not know the options.
+    of `vit_laptop.py` takes 0.7 times as long (experiments/benchmarks). JAX 0.12 is as
+    fast without them. There are none for a version of XLA that does not know them.
     """
     options = {
         # What XLA leaves to YNNPACK; by default this includes convolutions.
