@@ -1,4 +1,4 @@
-r"""Fine-tuning a pretrained ViT-Small/8 in two stages, on a fifth of CIFAR-10's images.
+r"""Fine-tuning a pretrained ViT-Small/8 in two stages, on 20,000 images of CIFAR-10.
 
     python -m vit_jax.main --config=configs/vit_s8_finetune.py \
         --workdir=runs/finetuned --config.pretrained.path=FILE
@@ -6,8 +6,8 @@ r"""Fine-tuning a pretrained ViT-Small/8 in two stages, on a fifth of CIFAR-10's
 FILE has weights of timm's `vit_small_patch8_224` (DINO's), as .safetensors or .pth; see
 docs/finetuning.md for where to get them and for other weights.
 
-    stage 1   10 epochs, the head alone, constant rate 3e-4     reported 76.4% (val)
-    stage 2   up to 90 epochs, everything, cosine from 3e-5,    reported 95.4% (val)
+    first     10 epochs, the head alone, constant rate 3e-4     reported 76.4% (val)
+    second    up to 90 epochs, everything, cosine from 3e-5,    reported 95.4% (val)
               stops 8 evaluations after the best one
 
 The study trained on 2,000 images of each class, and held out 500 to stop by and 500 as

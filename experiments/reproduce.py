@@ -1,4 +1,4 @@
-"""Repeats four published from-scratch studies, each by the protocol that it used.
+"""Repeats four studies that train from scratch, each by the protocol that it used.
 
 python -m experiments.reproduce --data=DIR --out=DIR [--seeds=3] [--parallel=4]
 python -m experiments.reproduce --data=DIR --out=DIR --only='vit_192x9,vit_256x6*'
