@@ -18,7 +18,8 @@ a small form of this recipe on two CPU cores (experiments/results/initialisation
 The target is more than the 95% that vit_cifar_fast.py has after 76 s. Result: not
 measured at full length yet. `experiments.search --study=flagship` compares settings on
 the hold-out, and the same with --final tests them, beside a ResNet-18 that trains for
-as long."""
+as long.
+"""
 
 from ml_collections import ConfigDict
 
