@@ -34,7 +34,7 @@ from experiments.launching.options import (
 )
 from experiments.launching.study import run_study
 from experiments.launching.summary import describe_job, describe_place, show_mean_std
-from vit_jax import data
+from vit_jax.analysis.run_data import load_splits
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.figures import compare, style
 from vit_jax.files import write_file
@@ -53,6 +53,8 @@ ARMS = {
     "masked": ("finetune", "pretrained.path"),
     "distilled": ("distilled", "distill.teacher"),
 }
+# The settings of `options.data_settings`.
+_PLACE_OF_DATA = ("data.source", "data.dir", "data.download")
 
 
 def make_jobs(
@@ -99,8 +101,10 @@ def compare_with_scratch(
     right: dict[tuple[str, int], np.ndarray] = {}
     for job, place in arms.items():
         if jobs.is_finished(job) and jobs.folder(job).has_checkpoints():
-            run = load_run(jobs.folder(job).path)
-            test = data.load(run.config.data)["test"]
+            # The data may have moved since the run was trained.
+            moved = {k: v for k, v in job.settings.items() if k in _PLACE_OF_DATA}
+            run, splits = load_splits(load_run(jobs.folder(job).path), moved)
+            test = splits["test"]
             predicted = run.predict(np.asarray(test.images)).argmax(1)
             right[place] = predicted == test.labels
     results = jobs.out / "results.json"

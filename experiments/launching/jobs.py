@@ -31,7 +31,7 @@ from vit_jax.config import (
 from vit_jax.errors import UserError
 from vit_jax.files import as_json, open_to_append, report_failure, user_path, write_file
 from vit_jax.parallel.signals import StopSignals
-from vit_jax.runs.folder import FREE_SETTINGS, RunFolder, settings_to_compare
+from vit_jax.runs.folder import RunFolder, settings_to_compare
 from vit_jax.runs.lock import lock
 from vit_jax.runs.user_code import add_user_code
 from vit_jax.training.progress import say
@@ -212,7 +212,7 @@ class Jobs:
         different = sorted(
             key
             for key in asked.keys() | before.keys()
-            if asked.get(key) != before.get(key) and key not in FREE_SETTINGS
+            if asked.get(key) != before.get(key)
         )
         if different:
             raise UserError(

@@ -15,11 +15,10 @@ import jax
 import numpy as np
 
 from experiments.sweeping.members import Sweep
-from vit_jax.config import flatten
 from vit_jax.errors import UserError
 from vit_jax.files import as_json
 from vit_jax.runs.checkpoint import Checkpoints
-from vit_jax.runs.folder import FREE_SETTINGS
+from vit_jax.runs.folder import settings_to_compare
 from vit_jax.training import scoring
 from vit_jax.training.dispatch import plan_dispatches
 from vit_jax.training.progress import Progress, waiting
@@ -84,14 +83,13 @@ def _fitting(sweep: Sweep) -> Iterator[None]:
 
 def _identity(sweep: Sweep) -> dict[str, Any]:
     """What must be the same for a sweep to go on."""
-    settings = flatten(sweep.experiment.config)
     members = [dataclasses.asdict(member) for member in sweep.members]
     own = {
         "--learning_rates and --seeds": members,
         # Where data lie is free, as long as their classes, shapes and sizes agree.
         "data": scoring.describe_dataset(sweep.experiment.splits),
     }
-    return {k: v for k, v in settings if k not in FREE_SETTINGS} | own
+    return settings_to_compare(sweep.experiment.config) | own
 
 
 def run_sweep(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vit_jax.analysis import run_data
+from vit_jax.data import named_splits
 from vit_jax.errors import UserError
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
@@ -44,7 +45,7 @@ def test_other_data_than_those_of_training_are_refused(copied_run):
 
 def test_the_test_split_is_not_called_val(tiny_run):
     _, splits = run_data.load_splits(load_run(tiny_run[0]))
-    assert run_data.named_splits(splits).keys() == splits.keys()
+    assert named_splits(splits).keys() == splits.keys()
     splits["val"] = splits["test"]
     with pytest.raises(UserError, match="no split 'val'"):
         run_data.read_split(splits, "val")

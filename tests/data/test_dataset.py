@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.parallel.running import run_code
 from vit_jax.config import make_config
 from vit_jax.data import dataset
 from vit_jax.data.dataset import Dataset, with_test
@@ -54,6 +55,32 @@ LABELS = np.array([0, 1, 1, 0], np.int32)
 def test_dataset_refuses(images, labels, names, message):
     with pytest.raises(UserError, match=message):
         Dataset(images, labels, names)
+
+
+# In a process of its own, where no test checks the types of arguments.
+OTHER_TYPES = """
+import numpy as np
+from vit_jax.data import Dataset
+from vit_jax.errors import UserError
+images, labels = np.zeros((2, 2, 2, 3), np.uint8), np.array([0, 1], np.int32)
+print(Dataset(images, labels, np.array(["a", "b"])).class_names)
+for arguments in (
+    (images, labels, (0, 1)), (list(images), labels, "ab"), (images, [0, 1], "ab"),
+):
+    try:
+        Dataset(*arguments)
+    except UserError as error:
+        print(error)
+"""
+
+
+def test_types_of_another_library_are_converted_or_refused():
+    names, *lines = run_code(OTHER_TYPES).stdout.splitlines()
+    assert names.startswith("(") and "'a'" in names and "'b'" in names
+    assert len(lines) == 3
+    assert lines[0].startswith("The names of classes must be texts, but are (0, 1); ")
+    assert "NumPy arrays, but are of the types list and ndarray; convert" in lines[1]
+    assert "NumPy arrays, but are of the types ndarray and list; convert" in lines[2]
 
 
 @pytest.mark.parametrize("settings", [{"validation": 100}, {"val_per_class": 20}])

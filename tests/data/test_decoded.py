@@ -166,6 +166,9 @@ def test_a_kill_leaves_no_entry_that_looks_whole(folder, cache):
     splits = data.load(config_of(folder))
     assert sum(map(len, splits.values())) == 300
     assert np.asarray(splits["train"].images).any(axis=(1, 2, 3)).all()
+    # What the killed process left is gone, and the entry is there.
+    (entry,) = cache.iterdir()
+    assert not entry.name.startswith(".")
 
 
 FULL = """

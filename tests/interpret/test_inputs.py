@@ -43,3 +43,5 @@ def test_a_folder_without_an_image_is_refused(tmp_path):
         (tmp_path / name).touch()
     with pytest.raises(UserError, match="holds no image"):
         inputs.find_images([str(tmp_path)])
+    with pytest.raises(UserError, match="name of an image file is empty"):
+        inputs.find_images([""])

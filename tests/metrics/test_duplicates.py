@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
+from vit_jax.data import Rows
 from vit_jax.metrics import duplicates
 
 
@@ -25,6 +26,14 @@ def test_exact_duplicates_are_all_found():
     others[[0, 2], 0, 0, 0] ^= 1
     assert duplicates.exact_duplicates(images, others).tolist() == [3, 4]
     assert duplicates.exact_duplicates(images, _images(4, 2)).shape == (0,)
+    # Of a file, images are read as they are needed.
+    rows = Rows(images, np.array([4, 3, 0]))
+    assert duplicates.exact_duplicates(rows, others).tolist() == [0, 1]
+    assert duplicates.near_duplicates(rows, rows)[0].tolist() == [
+        [0, 0],
+        [1, 0],
+        [2, 2],
+    ]
 
 
 @pytest.mark.parametrize(("side", "channels"), [(32, 3), (8, 1), (36, 3)])

@@ -187,6 +187,14 @@ def test_a_source_that_fails_is_refused(monkeypatch, tiny_config):
         data.load(config.data)
 
 
+def test_splits_with_other_names_are_refused(monkeypatch, tiny_config):
+    splits = data.load(tiny_config().data)
+    named = {"train": splits["train"], "validation": splits["test"]}
+    monkeypatch.setitem(data.SOURCES, "mine", lambda config_data: named)
+    with pytest.raises(UserError, match=r"'train', 'validation', but only .* rename"):
+        data.load(tiny_config(data__source="mine").data)
+
+
 def test_a_model_with_a_list_is_refused(monkeypatch, own_config):
     row = functools.partial(_OtherSettings, sizes=[1, 2])
     monkeypatch.setitem(models.MODELS, "own", row)
@@ -239,6 +247,8 @@ class _WithoutTrain(nn.Module):
             functools.partial(_Own, results=0),
             "own of config.code returned a tuple, but",
         ),
+        (functools.partial(_Own, resutls=2), "resutls=2.*, but .* by name, results"),
+        (functools.partial(_Own, 10), r"_Own.*, 10.*, but .* by name, results"),
         (functools.partial(_Own, results=2), r"returned shape .1, 20., but .* .1, 10."),
         (
             _Failing,

@@ -16,7 +16,7 @@ def test_the_head_is_the_logistic_regression_of_the_features():
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 200)
     features = rng.normal(labels[:, None] * [1.0, -0.5, 0.0, 2.0], 1.0) * 3 + 5
-    kernel, bias, how = fit_logistic({"train": (features, labels)}, 3)
+    kernel, bias, how = fit_logistic({"train": (features, labels)})
     scaled = (features - features.mean(0)) / (features.std(0) + 1e-6)
     model = LogisticRegression(C=0.1, max_iter=500).fit(scaled, labels)
     logits = features @ kernel + bias
@@ -33,7 +33,7 @@ def test_a_probe_that_reaches_its_limit_says_so():
     features = rng.normal(size=(300, 200)).cumsum(1)
     labels = rng.integers(0, 3, 300)
     splits = {"train": (features, labels), "val": (features, labels)}
-    *_, how = fit_logistic(splits, 3)
+    *_, how = fit_logistic(splits)
     assert how == {"strength": 100.0, "iterations": 500, "converged": False}
 
 
@@ -43,7 +43,7 @@ def test_the_penalty_has_the_lowest_of_the_validation_losses_that_are_said(capsy
         name: (rng.normal(size=(30, 2)), rng.integers(0, 2, 30))
         for name in ("train", "val")
     }
-    kernel, bias, _ = fit_logistic(splits, 2)
+    kernel, bias, _ = fit_logistic(splits)
     said = capsys.readouterr().out.splitlines()
     penalties, losses = said[::2], [float(line.split()[1]) for line in said[1::2]]
     assert "penalty of 10000 " in penalties[0] and "penalty of 0.01 " in penalties[-1]
@@ -53,18 +53,12 @@ def test_the_penalty_has_the_lowest_of_the_validation_losses_that_are_said(capsy
     assert len(losses) == 7 and min(losses) == pytest.approx(loss, abs=1e-4)
 
 
-def test_a_class_without_images_is_never_predicted():
-    features = np.array([[0.0], [1.0], [0.1], [0.9]])
-    kernel, bias, _ = fit_logistic({"train": (features, np.array([0, 2, 0, 2]))}, 4)
-    assert set((features @ kernel + bias).argmax(1)) == {0, 2}
-
-
 def test_classes_weigh_as_they_are_told_to():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, 1], [90, 10])
     features = rng.normal(labels[:, None], 1.5, (100, 2))
     weights = (100 / 180, 100 / 20)
-    kernel, bias, _ = fit_logistic({"train": (features, labels)}, 2, weights)
+    kernel, bias, _ = fit_logistic({"train": (features, labels)}, weights)
     # The same as if each image of the second class were there nine times.
     copies = np.where(labels, 9, 1)
     many = np.repeat(features, copies, axis=0), np.repeat(labels, copies)
@@ -80,17 +74,12 @@ def test_classes_weigh_as_they_are_told_to():
     np.testing.assert_allclose(chances, expected, atol=1e-3)
 
 
-def test_images_of_one_class_are_refused():
-    with pytest.raises(UserError, match="all training images are of one class"):
-        fit_logistic({"train": (np.ones((3, 2)), np.zeros(3, int))}, 1)
-
-
 @pytest.mark.parametrize("split", ["train", "val"])
 def test_features_that_are_not_finite_are_refused(split):
     splits = {name: (np.eye(3), np.arange(3)) for name in ("train", "val")}
     splits[split][0][1, 2] = np.inf
     with pytest.raises(UserError, match=f"features of {split} images are not finite"):
-        fit_logistic(splits, 3)
+        fit_logistic(splits)
 
 
 @pytest.mark.slow

@@ -110,14 +110,14 @@ def test_tensorboard_leaves_out_what_is_not_known(tmp_path):
 
     folder = RunFolder(tmp_path)
     folder.create()
-    with SummaryWriter(str(tmp_path / "tensorboard")) as writer:
-        log = TrainLog(
-            folder, Progress(4, 0), batch_size=2, steps_per_epoch=1.0,
-            clock=TrainClock(), tensorboard=writer,
-        )  # fmt: skip
-        # As of a masked autoencoder.
-        scores = {"accuracy": None, "loss": 0.5}
-        log.record({"step": 1, "split": "val", **scores, "seconds": 1.0})
+    log = TrainLog(
+        folder, Progress(4, 0), batch_size=2, steps_per_epoch=1.0,
+        clock=TrainClock(), tensorboard=SummaryWriter(str(tmp_path / "tensorboard")),
+    )  # fmt: skip
+    # As of a masked autoencoder.
+    scores = {"accuracy": None, "loss": 0.5}
+    log.record({"step": 1, "split": "val", **scores, "seconds": 1.0})
+    log.close()  # It writes what the file does not have yet.
     (record,) = folder.read_metrics()
     assert record["accuracy"] is None and record["loss"] == 0.5
     (file,) = (tmp_path / "tensorboard").glob("events.out.tfevents.*")

@@ -16,7 +16,7 @@ from vit_jax.analysis.scored import Scored, Scorer
 from vit_jax.errors import UserError
 from vit_jax.files import as_json
 from vit_jax.metrics import classification, paired
-from vit_jax.runs.folder import FREE_SETTINGS, RunFolder, settings_to_compare
+from vit_jax.runs.folder import RunFolder, settings_to_compare
 from vit_jax.runs.load import load_selected, stored_scores
 from vit_jax.runs.records import evaluations
 from vit_jax.training import scoring
@@ -136,7 +136,7 @@ def load_entry(
 
 def _describe_recipe(config: ConfigDict, folder: RunFolder) -> dict[str, Any]:
     """What is equal for runs that differ only in the seed."""
-    ignored = {"seed", *FREE_SETTINGS}
+    ignored = {"seed"}
     if config.time_budget:  # Each seed measures its own number of steps.
         ignored.add("num_steps")
     settings = settings_to_compare(config)

@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 
 from vit_jax import data
 from vit_jax.analysis import quantities, report
-from vit_jax.analysis.run_data import load_splits, named_splits
+from vit_jax.analysis.run_data import load_splits
 from vit_jax.analysis.scored import NUM_LISTED, Scored, Scorer
 from vit_jax.errors import UserError, did_you_mean, require_known
 from vit_jax.metrics import calibration, classification, human, temperature
@@ -37,7 +37,7 @@ def evaluate(options: argparse.Namespace, moved: Mapping[str, str]) -> None:
     pairs = [parse_confusion(text, run.class_names) for text in options.confusion]
     _note(f"loading {run.config.data.name} ...")
     run, splits = load_splits(run, moved)
-    require_known(split, named_splits(splits), "split", "give")
+    require_known(split, data.named_splits(splits), "split", "give")
     dataset = splits[split]
     counts = None
     if options.human_labels:

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, data
 from vit_jax.analysis.augmented import augmented_views, describe_augmentation
-from vit_jax.analysis.run_data import load_splits, named_splits
+from vit_jax.analysis.run_data import load_splits
 from vit_jax.config import apply_overrides, check_config, load_config_file
 from vit_jax.config.command_line import moved_settings
 from vit_jax.errors import UserError
@@ -64,7 +64,7 @@ def compare_splits(
     names, counts, figures = list(splits), {}, {}
     for i, name in enumerate(names):
         for other in names[:i]:
-            ours, theirs = (np.asarray(splits[k].images) for k in (name, other))
+            ours, theirs = splits[name].images, splits[other].images
             exact = duplicates.exact_duplicates(ours, theirs)
             near, correlation = duplicates.near_duplicates(ours, theirs)
             unequal = ~np.isin(near[:, 0], exact)
@@ -223,7 +223,7 @@ def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
     # After the data, so that a mistake in them leaves no folder behind.
     make_folder(out, "--out")
     train, test = splits["train"], splits["test"]
-    splits = named_splits(splits)
+    splits = data.named_splits(splits)
     rng = np.random.default_rng(0)
     summary, figures = draw_data(config, splits, rng)
     shown = rng.permutation(len(train))[:8]

@@ -42,16 +42,6 @@ def load_splits(
     return dataclasses.replace(run, config=config), splits
 
 
-def named_splits(splits: Mapping[str, data.Dataset]) -> dict[str, data.Dataset]:
-    """The splits by the names of what they are.
-
-    Where the test split selects the checkpoint it is also there as "val", under which
-    it is left out.
-    """
-    test = splits["test"]
-    return {k: split for k, split in splits.items() if k != "val" or split is not test}
-
-
 # Limit on the images whose attention weights are in memory at once.
 MAX_IMAGES = 64
 
@@ -68,7 +58,7 @@ def read_split(
     Raises:
       UserError: no such split or image.
     """
-    require_known(split, named_splits(splits), "split", "give")
+    require_known(split, data.named_splits(splits), "split", "give")
     dataset = splits[split]
     numbers = np.arange(min(MAX_IMAGES, len(dataset)))
     if indices is not None:

@@ -13,7 +13,7 @@ Imports `vit_jax.errors` and `files` only, and never JAX.
 """
 
 from vit_jax.data import batches
-from vit_jax.data.dataset import Dataset, hold_out
+from vit_jax.data.dataset import Dataset, hold_out, named_splits
 from vit_jax.data.rows import Rows
 from vit_jax.data.sources import SOURCES, dataset_name, known_shape, load
 from vit_jax.data.statistics import STATISTICS, normalization, pixel_statistics
@@ -28,6 +28,7 @@ __all__ = [
     "hold_out",
     "known_shape",
     "load",
+    "named_splits",
     "normalization",
     "pixel_statistics",
 ]

@@ -1,6 +1,7 @@
 """A labelled set of images, and how it is divided into splits."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from jaxtyping import Int
 
 from vit_jax.data.batches import HOLD_OUT, TEST_SPLIT, permutation
 from vit_jax.data.rows import Rows
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
 
 Counts = Int[np.ndarray, " classes"]
 
@@ -21,7 +22,7 @@ class Dataset:
       images: uint8 [n, height, width, channels], 0 to 255, with 1 (grey) or 3 (RGB)
         channels. They are an array, or `Rows` of an array in a file.
       labels: int32 [n], indices into `class_names`.
-      class_names: all different; a class may have no image in this set.
+      class_names: all different texts; a class may have no image in this set.
 
     Raises:
       UserError: an array has another type or shape, there is no image, a label is out
@@ -34,7 +35,20 @@ class Dataset:
     class_names: tuple[str, ...]
 
     def __post_init__(self):
-        images, labels = self.images, self.labels
+        images, labels, names = self.images, self.labels, tuple(self.class_names)
+        if not isinstance(images, np.ndarray | Rows) or type(labels) is not np.ndarray:
+            raise UserError(
+                "Images and labels must be NumPy arrays, but are of the types "
+                f"{type(images).__name__} and {type(labels).__name__}; convert them by "
+                "numpy.asarray."
+            )
+        if not all(isinstance(name, str) for name in names):
+            raise UserError(
+                f"The names of classes must be texts, but are {show(names)}; "
+                "convert them by tuple(map(str, names))."
+            )
+        # Names that are a list or an array are taken, too.
+        object.__setattr__(self, "class_names", names)
         if images.dtype != np.uint8 or images.shape[3:] not in ((1,), (3,)):
             raise UserError(
                 "Images must be uint8 of shape [n, height, width, 1 or 3], but are "
@@ -58,7 +72,6 @@ class Dataset:
                 f"({wrong.size} such labels in all); the data are damaged or the class "
                 "names are incomplete."
             )
-        names = self.class_names
         twice = [name for i, name in enumerate(names) if name in names[:i]]
         if twice:
             raise UserError(
@@ -89,6 +102,16 @@ class Dataset:
         if not isinstance(images, Rows):
             return self.select(indices)
         return Dataset(images.part(indices), self.labels[indices], self.class_names)
+
+
+def named_splits(splits: Mapping[str, Dataset]) -> dict[str, Dataset]:
+    """The splits by the names of what they are.
+
+    Where the test split selects the checkpoint it is also there as "val", under which
+    it is left out.
+    """
+    test = splits["test"]
+    return {k: split for k, split in splits.items() if k != "val" or split is not test}
 
 
 def _draw(

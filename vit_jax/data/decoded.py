@@ -9,8 +9,10 @@ entry; old entries are not removed.
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import errno
+import fcntl
 import hashlib
 import itertools
 import json
@@ -143,10 +145,13 @@ def _write(
     temporary = entry.with_name(f".{entry.name}.{os.getpid()}")
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _remove_left_behind(entry)
         if shutil.disk_usage(parent).free < num_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         temporary.mkdir(mode=0o700)
         with (temporary / "images.npy").open("wb") as file:
+            with contextlib.suppress(OSError):  # on disks without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
             # A full disk is an error of `write`; with a memory map it is a signal.
             header = {"descr": "|u1", "fortran_order": False, "shape": shape}
             np.lib.format.write_array_header_1_0(file, header)
@@ -181,6 +186,15 @@ def _write(
         ) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _remove_left_behind(entry: pathlib.Path) -> None:
+    """Removes what processes that were killed or interrupted wrote for this entry."""
+    for path in entry.parent.glob(f".{entry.name}.*"):
+        # A process that still writes holds a lock on its file.
+        with contextlib.suppress(OSError), (path / "images.npy").open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path)
 
 
 def _map(entry: pathlib.Path) -> Decoded:

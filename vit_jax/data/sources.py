@@ -75,11 +75,10 @@ def load(config_data: Any) -> dict[str, Dataset]:
     """
     where = "config.data.source must be in the file that config.code names, or"
     require_known(config_data.source, SOURCES, "data source", where)
-    is_built_in = config_data.source in _BUILT_IN
     for key, sources in _READ_BY.items():
         # A source of config.code may read any setting.
-        is_unread = is_built_in and config_data.source not in sources
-        if is_unread and config_data[key]:
+        reads = config_data.source in sources or config_data.source not in _BUILT_IN
+        if config_data[key] and not reads:
             # Every source's images can be resized later, on the device.
             instead = " or set config.data.resize" if key == "image_size" else ""
             raise UserError(
@@ -87,6 +86,13 @@ def load(config_data: Any) -> dict[str, Dataset]:
                 f"{config_data.source} does not read it, only {', '.join(sources)} do; "
                 f"leave it out{instead}."
             )
+    splits = with_test(_read(config_data))
+    _require_one_kind(splits)
+    return hold_out(splits, config_data)
+
+
+def _read(config_data: Any) -> dict[str, Dataset]:
+    """The splits that the source returns; its errors are sentences."""
     try:
         splits = SOURCES[config_data.source](config_data)
     except OSError as error:
@@ -97,7 +103,7 @@ def load(config_data: Any) -> dict[str, Dataset]:
             f"{file}); mend that or give another folder."
         ) from error
     except Exception as error:
-        if is_built_in:
+        if config_data.source in _BUILT_IN:
             raise
         what = f"The source {config_data.source} of config.code"
         raise user_code_fails(what, error) from error
@@ -108,7 +114,17 @@ def load(config_data: Any) -> dict[str, Dataset]:
             'must return the mapping {"train": Dataset, "test": Dataset}, and perhaps '
             '"val", of vit_jax.data.Dataset.'
         )
-    splits = with_test(splits)
+    if not splits.keys() <= {"train", "val", "test"}:
+        raise UserError(
+            f"The source {config_data.source} returned splits named "
+            f'{", ".join(map(show, splits))}, but only "train", "val" and "test" are '
+            "read; rename them."
+        )
+    return splits
+
+
+def _require_one_kind(splits: dict[str, Dataset]) -> None:
+    """Refuses splits whose images or classes differ."""
     train = splits["train"]
     for name, split in splits.items():
         if split.images.shape[1:] != train.images.shape[1:]:
@@ -124,4 +140,3 @@ def load(config_data: Any) -> dict[str, Dataset]:
                 "mean the same only with the same classes in the same order; give all "
                 "splits those of the train split."
             )
-    return hold_out(splits, config_data)

@@ -25,10 +25,16 @@ def find_images(paths: Iterable[str]) -> list[pathlib.Path]:
     """The files given, and all images in and below the folders given, sorted by name.
 
     Raises:
-      UserError: a folder without an image.
+      UserError: a folder without an image, or an empty name.
     """
     found = []
-    for path in map(pathlib.Path, paths):
+    for name in paths:
+        if not name:  # It would stand for the current folder.
+            raise UserError(
+                "The name of an image file is empty, but must be that of a file or "
+                "folder; give one, or leave it out."
+            )
+        path = pathlib.Path(name)
         files = [path]
         if path.is_dir():
             files = sorted(

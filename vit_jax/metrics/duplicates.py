@@ -1,10 +1,12 @@
 """Images that two splits share, exactly or nearly.
 
 An image seen in training does not test generalisation; CIFAR has such images (Barz &
-Denzler, "Do we train on test data?", 2020, arXiv:1902.00423).
+Denzler, "Do we train on test data?", 2020, arXiv:1902.00423). Images are arrays, or
+`vit_jax.data.Rows` of a file, of which only some at once are read.
 """
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import sklearn.metrics
@@ -18,7 +20,7 @@ MIN_CORRELATION = 0.97
 
 
 def exact_duplicates(
-    images: UInt8[np.ndarray, "n h w c"], others: UInt8[np.ndarray, "m h w c"]
+    images: UInt8[Any, "n h w c"], others: UInt8[Any, "m h w c"]
 ) -> Int64[np.ndarray, " found"]:
     """Indices of the `images` that are in `others`, too, with equal pixels."""
     known = {_digest(other) for other in others}
@@ -26,7 +28,7 @@ def exact_duplicates(
 
 
 def near_duplicates(
-    images: UInt8[np.ndarray, "n h w c"], others: UInt8[np.ndarray, "m h w c"]
+    images: UInt8[Any, "n h w c"], others: UInt8[Any, "m h w c"]
 ) -> tuple[Int64[np.ndarray, "pairs 2"], Float32[np.ndarray, " pairs"]]:
     """Images whose most similar image in `others` is nearly the same.
 
@@ -54,16 +56,18 @@ def _digest(image: UInt8[np.ndarray, "h w c"]) -> bytes:
 
 
 def _thumbnails(
-    images: UInt8[np.ndarray, "n h w c"],
+    images: UInt8[Any, "n h w c"],
 ) -> Float32[np.ndarray, "n features"]:
     """Block means, scaled to mean 0 and length 1; all 0 for an image of one colour."""
-    n, height, width, channels = images.shape
+    _, height, width, channels = images.shape
     rows, columns = (max(1, side // THUMBNAIL_PIXELS) for side in (height, width))
-    images = images[:, : height // rows * rows, : width // columns * columns]
-    blocks = images.reshape(
-        n, height // rows, rows, width // columns, columns, channels
-    )
-    vectors = blocks.mean(axis=(2, 4), dtype=np.float32).reshape(n, -1)
+    shape = (-1, height // rows, rows, width // columns, columns, channels)
+    means = []
+    for start in range(0, len(images), 1024):
+        some = images[start : start + 1024]
+        some = some[:, : height // rows * rows, : width // columns * columns]
+        means.append(some.reshape(shape).mean(axis=(2, 4), dtype=np.float32))
+    vectors = np.concatenate(means).reshape(len(images), -1)
     vectors -= vectors.mean(axis=1, keepdims=True)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 1e-3)

@@ -147,6 +147,12 @@ def _resolve(config_model: ConfigDict | Mapping[str, Any]) -> dict[str, Any]:
         for field in dataclasses.fields(row.func)
         if field.name not in apart
     }
+    if row.args or not row.keywords.keys() <= defaults.keys():
+        raise UserError(
+            f"The model {name} is {row}, but functools.partial can only give it, by "
+            f"name, {', '.join(defaults)}; correct it in the file that config.code "
+            "names."
+        )
     given = {k: v for k, v in config_model.items() if v is not None and k not in apart}
     if unknown := [key for key in given if key not in defaults]:
         known = ", ".join(key for key in config_model if key in defaults)

@@ -253,7 +253,7 @@ class Checkpoints(contextlib.AbstractContextManager):
                 f"{self._directory} has no checkpoint {show(which)}; give best, latest "
                 f"or the number of one of {self.steps()}."
             )
-        return step
+        return int(step)  # A step that is read from a table may be 3.0.
 
     def _saved(self, step: int) -> Any:
         """Orbax's description of a checkpoint: shapes, dtypes and JSON, no arrays."""

@@ -183,7 +183,7 @@ class RunFolder:
         return [
             _describe_change(key, old.get(key), new.get(key))
             for key in sorted(old.keys() | new.keys())
-            if old.get(key) != new.get(key) and key not in FREE_SETTINGS
+            if old.get(key) != new.get(key)
         ]
 
     def is_started(self) -> bool:
@@ -334,7 +334,8 @@ def _describe_change(key: str, old: Any, new: Any) -> str:
 
 
 def settings_to_compare(config: ConfigDict) -> dict[str, Any]:
-    """Settings by key, as JSON, alike wherever files lie and whoever reads them.
+    """Settings by key, as JSON, alike wherever files lie and whoever reads them;
+    without `FREE_SETTINGS`.
 
     Settings that a model of the user's own leaves to itself stay None where this
     process does not know that model.
@@ -351,4 +352,5 @@ def settings_to_compare(config: ConfigDict) -> dict[str, Any]:
         config.data.source = "tfds"  # which gives the same images in the same order
     if config.data.source == "folder":
         config.data.name = ""  # that of the folder, which may be renamed
-    return dict(flatten(as_json(config.to_dict())))
+    settings = flatten(as_json(config.to_dict()))
+    return {key: value for key, value in settings if key not in FREE_SETTINGS}

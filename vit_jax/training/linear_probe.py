@@ -84,7 +84,7 @@ def _solve_head(
         splits[name] = features, experiment.splits[name].labels
     train = experiment.splits["train"]
     weights = resolve.class_weights(experiment.config, train)
-    kernel, bias, how = fit_logistic(splits, len(train.class_names), weights)
+    kernel, bias, how = fit_logistic(splits, weights)
     head = {"kernel": np.float32(kernel), "bias": np.float32(bias)}
     params = state.params | {"head": head}
     variables = {"params": params, "batch_stats": state.batch_stats}
@@ -93,7 +93,6 @@ def _solve_head(
 
 def fit_logistic(
     splits: dict[str, tuple[Float[np.ndarray, "n width"], Int[np.ndarray, " n"]]],
-    num_classes: int,
     class_weights: Sequence[float] | None = None,
 ) -> tuple[
     Float[np.ndarray, "width classes"], Float[np.ndarray, " classes"], dict[str, Any]
@@ -102,7 +101,7 @@ def fit_logistic(
 
     Args:
       splits: features and labels of "train" and perhaps of one more, which chooses
-        the penalty.
+        the penalty. "train" has images of all classes, which are at least two.
       class_weights: in the loss of "train"; None: all images count alike.
 
     Returns:
@@ -110,7 +109,7 @@ def fit_logistic(
       with it, and whether these "converged".
 
     Raises:
-      UserError: all training images are of one class, or a feature is not finite.
+      UserError: a feature is not finite.
     """
     features, labels = splits["train"]
     for name, (own, _) in splits.items():
@@ -120,11 +119,6 @@ def fit_logistic(
                 "finite, so the weights are spoilt; give others in "
                 "config.pretrained.path."
             )
-    if len(np.unique(labels)) < 2:
-        raise UserError(
-            "config.linear_probe is True, but all training images are of one class; "
-            "give images of at least two."
-        )
     weights = None if class_weights is None else np.float64(class_weights)[labels]
     center, scale = features.mean(0), features.std(0) + 1e-6
     standardised = (features - center) / scale
@@ -134,9 +128,7 @@ def fit_logistic(
     found = []
     for strength in strengths:
         with waiting(f"solving the head with a penalty of {1 / strength:g}"):
-            solved, offset, how = _solve(
-                standardised, labels, weights, strength, num_classes
-            )
+            solved, offset, how = _solve(standardised, labels, weights, strength)
         kernel = solved / scale[:, None]
         bias = offset - center @ kernel
         logits = np.float32(judges @ kernel + bias)
@@ -153,7 +145,6 @@ def _solve(
     labels: np.ndarray,
     weights: np.ndarray | None,
     strength: float,
-    num_classes: int,
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -169,13 +160,9 @@ def _solve(
         "iterations": int(model.n_iter_.max()),
         "converged": not failed,
     }
-    kernel = np.zeros((features.shape[1], num_classes))
-    # A class without a training image has no finite solution; it is never predicted.
-    bias = np.full(num_classes, -1e4)
-    if len(model.classes_) == 2:
-        model.coef_ = np.concatenate([-model.coef_, model.coef_]) / 2
-        model.intercept_ = np.concatenate([-model.intercept_, model.intercept_]) / 2
-    kernel[:, model.classes_], bias[model.classes_] = model.coef_.T, model.intercept_
+    kernel, bias = model.coef_.T, model.intercept_
+    if len(model.classes_) == 2:  # The logits are of the second class alone.
+        kernel, bias = (np.concatenate([-x, x], -1) / 2 for x in (kernel, bias))
     return kernel, bias, how
 
 

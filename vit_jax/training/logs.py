@@ -162,6 +162,12 @@ class TrainLog:
                     tag = f"{record['split']}/{name}"
                     self._tensorboard.add_scalar(tag, value, step)
 
+    def close(self) -> None:
+        """Ends the threads, and closes TensorBoard's file."""
+        self._waiting.shutdown(wait=False)
+        if self._tensorboard is not None:
+            self._tensorboard.close()
+
     def _write_previous(self) -> None:
         interval, self._previous = self._previous, []
         if not interval:

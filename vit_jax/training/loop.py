@@ -81,7 +81,7 @@ class Loop:
         Raises:
           Interrupted: the process received a signal; the state is saved.
         """
-        with StopSignals() as signals:
+        with contextlib.closing(self._log), StopSignals() as signals:
             self._run(signals, profiler)
         # A signal that came after the last dispatch has not stopped the loop.
         if signals.received is not None and not self._experiment.is_last:

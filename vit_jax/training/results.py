@@ -6,6 +6,7 @@ from typing import Any
 
 from vit_jax import models
 from vit_jax.config.stages import stage_configs
+from vit_jax.data import named_splits
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.load import selected_checkpoint, stored_scores
 from vit_jax.training import resolve, trainable
@@ -42,9 +43,8 @@ def score_best(
         "best_epoch": round(int(best.step) / experiment.plan.steps_per_epoch, 4),
         "val": None,  # Replaced below where images are held out.
     }
-    for name, split in splits.items():
-        # The test split is also there as "val" where it selects the checkpoint.
-        if name != "train" and (name == "test" or split is not splits["test"]):
+    for name, split in named_splits(splits).items():
+        if name != "train":
             outputs = experiment.score(best.variables, name)
             results[name] = experiment.scoring.describe_scores(outputs, split)
     if config.stages:

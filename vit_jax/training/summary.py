@@ -7,7 +7,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, models
 from vit_jax.config.settings import SELECTED
-from vit_jax.data import Dataset
+from vit_jax.data import Dataset, named_splits
 from vit_jax.errors import shorten
 from vit_jax.metrics import classification
 from vit_jax.training import trainable
@@ -30,12 +30,8 @@ def summarize(experiment: Experiment, num_params: int) -> str:
     device = mesh.devices.flat[0]
     macs = models.count_macs(experiment.model, seen)
     cost = f", {2e-9 * macs:.3g} GFLOPs forward per image"
-    read = {
-        name: split
-        for name, split in splits.items()
-        if name != "val" or experiment.evaluated_split == "val"
-    }
-    sizes = ", ".join(f"{name} {len(split.images):,}" for name, split in read.items())
+    read = named_splits(splits)
+    sizes = ", ".join(f"{name} {len(split):,}" for name, split in read.items())
     shape = "x".join(map(str, image_shape))
     if config.data.resize:
         shape += f" (resized to {config.data.resize})"
