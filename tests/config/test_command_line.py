@@ -40,6 +40,12 @@ from vit_jax.errors import UserError
         ("--config.augment.erase_area=(0.5, 0.1)", ["erase_area", "smaller first"]),
         ("--config.augment.erase_area=(0.5, 2)", ["erase_area", "at most 1"]),
         ("--config.augment.erase_fill=red", ["erase_fill", "float32 holds"]),
+        ("--config.augment.erase_noise=True", ["only with config.augment.erase_prob,"]),
+        (
+            "--config.augment.mix_prob=0.5",
+            ["mixup_alpha or config.augment.cutmix_alph"],
+        ),
+        ("--config.early_stopping.after=5", ["set config.early_stopping.patience, or"]),
         ("--cofnig.model.depth=3", ["Unknown argument"]),
         ("configs/vit.py", ["Unknown argument", "write --config=configs/vit.py"]),
     ],
@@ -74,8 +80,10 @@ def test_values_in_one_argument_and_in_two(key, text, expected, num_arguments):
     argument = f"--config.{key}"
     arguments = [f"{argument}={text}"] if num_arguments == 1 else [argument, text]
     config = default_config()
+    config.augment.erase_prob = 0.5  # without which two of these have no effect
+    before = config.copy_and_resolve_references()
     found = apply_overrides(config, arguments)
-    assert config == default_config()
+    assert config == before
     for name in key.split("."):
         found = found[name]
     assert found == expected and type(found) is type(expected)

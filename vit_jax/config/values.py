@@ -15,17 +15,21 @@ from vit_jax.config.stages import convert_stages, set_in_stage, stage_configs
 from vit_jax.errors import UserError, did_you_mean, show
 
 # Beginning of settings' names -> the setting on which their effect depends, and the
-# values with which they have one.
-_EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
+# values with which they have one; or the settings of which one must be switched on.
+_EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]] | list[str]] = {
     "mae.": ("objective", ("masked_autoencoding",)),
     "augment.crop_padding_": ("augment.crop", ("pad",)),
     "augment.crop_min_area": ("augment.crop", ("resized",)),
     "augment.randaugment_": ("augment.policy", ("randaugment",)),
+    "augment.erase_": ["augment.erase_prob"],
+    "augment.mix_": ["augment.mixup_alpha", "augment.cutmix_alpha"],
+    "early_stopping.after": ["early_stopping.patience", "early_stopping.target"],
     "optim.b1": ("optim.name", ("adamw", "adam", "muon")),
     "optim.b2": ("optim.name", ("adamw", "adam", "muon")),
     "optim.eps": ("optim.name", ("adamw", "adam", "muon")),
     "optim.momentum": ("optim.name", ("sgd", "muon")),
     "optim.nesterov": ("optim.name", ("sgd", "muon")),
+    "optim.decay_all": ("optim.name", ("adamw", "sgd", "muon")),
     "optim.muon_": ("optim.name", ("muon",)),
     "schedule.milestone_": ("schedule.name", ("milestones",)),
     "schedule.plateau_": ("schedule.name", ("plateau",)),
@@ -211,10 +215,21 @@ def _why_idle(config: ConfigDict, changed: str) -> str:
         return ""
     configs = stage_configs(config)
     own = configs[int(index)]
-    value, (switch, values) = own[key], needs
-    if value == FIELDS[key].default or any(
-        one[switch] in values for one in ([own] if in_stage else configs)
-    ):
+    value, scope = own[key], [own] if in_stage else configs
+    if value == FIELDS[key].default:
+        return ""
+    if isinstance(needs, list):
+        if any(one[switch] for one in scope for switch in needs):
+            return ""
+        names = [
+            f"config.{'stages.' + index + '.' if in_stage else ''}{n}" for n in needs
+        ]
+        return (
+            f"is {show(value)}, but has an effect only with {' or '.join(names)}, "
+            f"which is off; set {names[0]}"
+        )
+    switch, values = needs
+    if any(one[switch] in values for one in scope):
         return ""
     in_that = switch in config.stages[int(index)] if config.stages else False
     name = f"stages.{index}.{switch}" if in_stage or in_that else switch
