@@ -99,6 +99,13 @@ def test_the_readmes_leads_are_those_of_the_records(vit, resnet):
     assert row.endswith(f"| {len(a)} | {lead} |")
 
 
+def test_the_readmes_longest_trainings_on_a_cpu_are_those_of_the_records():
+    (a,), (b,) = accuracies("vit_laptop_long"), accuracies("resnet_laptop_small_long")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (row,) = [line for line in text.splitlines() if f"| {a:.2f}% |" in line]
+    assert f"| {b:.2f}% | 1 | {a - b:.2f} (" in row
+
+
 @pytest.mark.parametrize(
     "name",
     [
