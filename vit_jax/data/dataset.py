@@ -36,7 +36,8 @@ class Dataset:
 
     def __post_init__(self):
         images, labels, names = self.images, self.labels, tuple(self.class_names)
-        if not isinstance(images, np.ndarray | Rows) or type(labels) is not np.ndarray:
+        arrays = isinstance(images, np.ndarray | Rows), isinstance(labels, np.ndarray)
+        if not all(arrays):
             raise UserError(
                 "Images and labels must be NumPy arrays, but are of the types "
                 f"{type(images).__name__} and {type(labels).__name__}; convert them by "
