@@ -20,8 +20,8 @@ def test_json_lines_hold_what_the_run_predicts(tiny_run, pictures, capsys):
     assert status == 0 and len(lines) == 3
     run = load_run(workdir)
     assert lines[0]["temperature"] == 1
-    _, images = inputs.read_images(inputs.find_images([str(pictures)]), (8, 8, 1))
-    expected = run.predict(images)
+    read = inputs.read_images(inputs.find_images([str(pictures)]), (8, 8, 1))
+    expected = run.predict(np.stack([image for _, image in read]))
     for line, row in zip(lines, expected, strict=True):
         assert [one["class"] for one in line["top"]] == [
             run.class_names[i] for i in np.argsort(-row)[:3]

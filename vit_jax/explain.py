@@ -26,7 +26,7 @@ from vit_jax.parallel.commands import announce, make_parser, run_command
 _FLAGS = {
     "workdir": {"help": "the run's folder"},
     "checkpoint": {"default": "best", "help": "best, latest or a step"},
-    "indices": {"help": "images, such as 0,1,2 (default: the first ones)"},
+    "indices": {"help": "such as 0,1,2 (default: 64 drawn at random)"},
     "split": {"default": "test", "help": "the split that the indices refer to"},
     "block": {"type": int, "help": "counted from 1 (default: the last)"},
     "head": {"type": int, "help": "counted from 1 (default: the mean of all)"},

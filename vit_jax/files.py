@@ -175,7 +175,7 @@ def report_failure(path: pathlib.Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        place = next((p for p in path.absolute().parents if p.is_dir()), None)
+        place = next((p for p in path.absolute().parents if os.path.isdir(p)), None)
         free = f", {shutil.disk_usage(place).free:,} bytes are free" if place else ""
         raise UserError(
             f"{path} cannot be written ({error.strerror}{free}); make room or mend "

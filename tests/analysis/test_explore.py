@@ -39,7 +39,7 @@ def test_samples_are_of_their_classes():
 def test_titles_say_which_classes_are_shown(num_classes, which):
     images = RNG.integers(256, size=(2 * num_classes, 8, 8, 3), dtype=np.uint8)
     dataset = make_dataset(images, num_classes)
-    config = make_config({"data.source": "digits", "model.name": "resnet18"})
+    config = make_config({"data.source": "digits", "model.name": "vit_128x6_post_norm"})
     _, figures = explore.draw_data(config, {"train": dataset, "test": dataset}, RNG)
     titles = {name: figure.get_suptitle() for name, figure in figures.items()}
     assert titles["class_samples"] == f"Samples of {which}"
@@ -82,18 +82,19 @@ def test_distances_are_measured_in_the_plane_that_is_drawn():
     assert drawn.endswith(f"= {expected['ratio']:.2f}")
 
 
-@pytest.mark.parametrize(
-    "model, pixels",
-    [({"name": "vit_128x6_post_norm", "patch_size": 2}, 2), ({"name": "resnet18"}, 4)],
-)
-def test_patches_of_every_class_have_the_models_size(model, pixels):
+def test_patches_of_every_class_have_the_models_size():
+    model = {"name": "vit_128x6_post_norm", "patch_size": 2}
     config = make_config({"data": {"source": "digits"}, "model": model})
     dataset = make_dataset(RNG.integers(256, size=(12, 8, 8, 3), dtype=np.uint8), 3)
     splits = {"train": dataset, "test": dataset}
     _, figures = explore.draw_data(config, splits, RNG)
     figure = figures["class_patches"]
     assert [axes.get_title() for axes in figure.axes] == list(dataset.class_names)
-    assert f"patches of {pixels} × {pixels} pixels" in figure.get_suptitle()
+    assert "patches of 2 × 2 pixels" in figure.get_suptitle()
+    config.model.name = "resnet18"
+    config.model.patch_size = None
+    _, figures = explore.draw_data(config, splits, RNG)
+    assert not {"patches", "class_patches"} & figures.keys()
 
 
 def test_a_run_on_other_images_is_refused(tiny_run):

@@ -47,8 +47,8 @@ def test_attention_stands_beside_the_photo(tiny_run, pictures, tmp_path, monkeyp
     assert pixels.shape == (20, 20, 3)
     np.testing.assert_array_equal(photo.images[0].get_array(), pixels)
     run = load_run(tiny_run[0])
-    _, images = inputs.read_images([file], run.image_shape)
-    expected = attention.read_attention(run, images).maps()[0, -1].mean(axis=0)
+    ((_, image),) = inputs.read_images([file], run.image_shape)
+    expected = attention.read_attention(run, image[None]).maps()[0, -1].mean(axis=0)
     (heat,) = alone.images
     np.testing.assert_allclose(heat.get_array(), expected, rtol=1e-5)
     assert heat.get_extent() == [-0.5, 19.5, 19.5, -0.5]
@@ -69,7 +69,7 @@ def test_a_resnets_prediction_shows_grad_cam(tmp_path, monkeypatch):
     monkeypatch.setattr(style, "save", lambda figure, path: drawn.append(figure))
     run, file = make_resnet_run(), tmp_path / "photo.png"
     Image.fromarray(IMAGES[0]).resize((30, 20)).save(file)
-    (found,) = analysis_predict.predict_files(run, [file], IMAGES[:1], tmp_path)
+    (found,) = analysis_predict.predict_files(run, [(file, IMAGES[0])], tmp_path)
     predicted = run.class_names.index(found["top"][0]["class"])
     photo, alone, *_ = drawn[0].axes
     expected = gradcam.grad_cam(run, IMAGES[:1], np.array([predicted]))[0]

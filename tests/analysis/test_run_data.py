@@ -10,10 +10,17 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.load import load_run
 
 
-def test_the_first_images_of_the_split_are_explained(tiny_run):
+def test_images_of_all_classes_are_explained_and_always_the_same(tiny_run):
     _, splits = run_data.load_splits(load_run(tiny_run[0]))
+    # A folder of images is in the order of its classes.
+    test = splits["test"]
+    splits["test"] = test.select(np.argsort(test.labels, kind="stable"))
     captions, images = run_data.read_split(splits)
     assert len(captions) == len(images) == run_data.MAX_IMAGES == 64
+    assert len(set(captions)) == 10
+    again = run_data.read_split(splits)
+    assert captions == again[0]
+    np.testing.assert_array_equal(images, again[1])
 
 
 def test_images_are_chosen_by_their_indices(tiny_run):

@@ -200,6 +200,14 @@ def test_damaged_dataset(tmp_path, damage):
         from_tfds.load("tiny_pictures/plain", str(tmp_path))
 
 
+def test_damaged_description(tmp_path):
+    from_tfds.load("tiny_pictures/plain", str(tmp_path))
+    (file,) = tmp_path.rglob("dataset_info.json")
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(UserError, match=r"description of tiny_pictures.* is damaged"):
+        from_tfds.load("tiny_pictures/plain", str(tmp_path))
+
+
 def test_a_missing_reader_is_no_damage(tmp_path):
     from_tfds.load("tiny_pictures/plain", str(tmp_path))
     program = f"""{WITHOUT_TENSORFLOW.replace('"jax"', '"array_record"')}

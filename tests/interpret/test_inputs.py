@@ -11,12 +11,13 @@ from vit_jax.interpret import inputs
 def test_a_folder_gives_its_images_in_the_models_shape(pictures, capsys):
     files = inputs.find_images([str(pictures)])
     assert [file.name for file in files] == ["a.png", "b.jpg", "c.png"]
-    read, images = inputs.read_images(files, (8, 6, 1))
-    assert read == files and images.shape == (3, 8, 6, 1)
+    read, images = zip(*inputs.read_images(files, (8, 6, 1)), strict=True)
+    assert list(read) == files and np.shape(images) == (3, 8, 6, 1)
     notes = capsys.readouterr().err.splitlines()
     assert len(notes) == 2 and "b.jpg is RGB, but the model takes grey" in notes[0]
     assert "c.png is transparent" in notes[1]
-    assert inputs.read_images(files, (4, 4, 3))[1].shape == (3, 4, 4, 3)
+    for _, image in inputs.read_images(files, (4, 4, 3)):
+        assert image.shape == (4, 4, 3)
 
 
 def test_a_photo_is_drawn_upright_in_its_own_size(pictures, tmp_path):
@@ -34,8 +35,14 @@ def test_a_photo_is_drawn_upright_in_its_own_size(pictures, tmp_path):
     assert photo.shape == (1200, 600, 3)
     assert photo[:590].min() > 250 and photo[610:].max() < 5
     # What the model takes is the same photo.
-    _, (small,) = inputs.read_images([tmp_path / "turned.png"], (8, 4, 3))
+    ((_, small),) = inputs.read_images([tmp_path / "turned.png"], (8, 4, 3))
     assert small[:3].min() > 250 and small[5:].max() < 5
+
+
+def test_what_cannot_be_looked_at_is_skipped(tmp_path, capsys):
+    files = inputs.find_images([str(tmp_path / ("x" * 300))])
+    assert not list(inputs.read_images(files, (4, 4, 3)))
+    assert "File name too long" in capsys.readouterr().err
 
 
 def test_a_folder_without_an_image_is_refused(tmp_path):

@@ -49,6 +49,11 @@ def test_without_pairs_there_is_no_distance():
     assert math.isnan(together["between"]) and together["within"] == 1
 
 
+@pytest.mark.parametrize("features", [np.ones((40, 3)), np.arange(40.0)[:, None]])
+def test_features_that_are_equal_or_single_have_a_plane(features):
+    assert np.isfinite(distances.embed(features.astype(np.float32))).all()
+
+
 @pytest.mark.slow
 def test_embedding_keeps_far_groups_apart_and_is_repeatable():
     rng = np.random.default_rng(0)

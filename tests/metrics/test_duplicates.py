@@ -9,6 +9,10 @@ from vit_jax.data import Rows
 from vit_jax.metrics import duplicates
 
 
+def near_duplicates(*splits):
+    return duplicates.near_duplicates(*map(duplicates.thumbnails, splits))
+
+
 def _images(n, seed, side=32, channels=3):
     """Smooth random images, as photographs are."""
     rng = np.random.default_rng(seed)
@@ -29,11 +33,7 @@ def test_exact_duplicates_are_all_found():
     # Of a file, images are read as they are needed.
     rows = Rows(images, np.array([4, 3, 0]))
     assert duplicates.exact_duplicates(rows, others).tolist() == [0, 1]
-    assert duplicates.near_duplicates(rows, rows)[0].tolist() == [
-        [0, 0],
-        [1, 0],
-        [2, 2],
-    ]
+    assert near_duplicates(rows, rows)[0].tolist() == [[0, 0], [1, 0], [2, 2]]
 
 
 @pytest.mark.parametrize(("side", "channels"), [(32, 3), (8, 1), (36, 3)])
@@ -44,7 +44,7 @@ def test_near_duplicates(side, channels):
     darker = 0.6 * images[4].astype(np.float64) + 30 + noise
     others[11] = darker.clip(0, 255).astype(np.uint8)
     others[3] = images[1]
-    pairs, correlations = duplicates.near_duplicates(images, others)
+    pairs, correlations = near_duplicates(images, others)
     assert pairs.tolist() == [[1, 3], [4, 11]]
     assert correlations[0] == pytest.approx(1, abs=1e-5)
     assert 0.97 <= correlations[1] < 1
@@ -52,7 +52,7 @@ def test_near_duplicates(side, channels):
 
 def test_even_images_resemble_nothing():
     even = np.full((3, 32, 32, 3), 200, np.uint8)
-    assert len(duplicates.near_duplicates(even, even)[0]) == 0
+    assert len(near_duplicates(even, even)[0]) == 0
 
 
 def test_correlation_is_that_of_the_thumbnails():
@@ -62,7 +62,7 @@ def test_correlation_is_that_of_the_thumbnails():
     expected = np.corrcoef(
         *(x.reshape(16, 2, 16, 2, 3).mean((1, 3)).ravel() for x in (images, others))
     )[0, 1]
-    _, correlations = duplicates.near_duplicates(images, others)
+    _, correlations = near_duplicates(images, others)
     assert correlations[0] == pytest.approx(expected, abs=1e-5)
 
 
@@ -74,6 +74,6 @@ def test_known_near_duplicates_of_cifar10(cifar10_dir):
 
     # Test image 673 and training image 34116 are one photograph of a cat.
     test, train = read("test_batch")[600:700], read("data_batch_4")[4000:4200]
-    pairs, correlations = duplicates.near_duplicates(test, train)
+    pairs, correlations = near_duplicates(test, train)
     assert pairs.tolist() == [[673 - 600, 34116 - 34000]]
     assert correlations[0] > 0.99

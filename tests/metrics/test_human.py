@@ -89,8 +89,11 @@ def test_a_file_of_another_kind_or_with_pickled_objects_is_refused(tmp_path):
     (tmp_path / "empty.npy").touch()
     np.savez(tmp_path / "several.npz", COUNTS)
     np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    np.save(tmp_path / "open.npy", COUNTS)
+    opened = (tmp_path / "open.npy").read_bytes().replace(b"}", b" ", 1)
+    (tmp_path / "open.npy").write_bytes(opened)
     files = list(tmp_path.iterdir())
-    assert len(files) == 5
+    assert len(files) == 6
     for file in files:
         with pytest.raises(UserError, match="cannot be read"):
             human.load_counts(file, (3, 3))

@@ -95,6 +95,14 @@ def test_a_missing_package_is_one_sentence(module, package, command, tmp_path):
     assert not (tmp_path / "w").exists()
 
 
+def test_a_path_that_cannot_be_opened_is_one_sentence():
+    code = "from vit_jax.explore import run; run()"
+    result = run_code(code, "--config=" + 300 * "x", "--out=o")
+    last = result.stderr.splitlines()[-1]
+    assert result.returncode == 1 and last.startswith("error: ")
+    assert last.endswith("(File name too long); give another path, or mend that.")
+
+
 def test_a_home_that_is_nobodys_and_a_step_of_5000_digits(tiny_run):
     with pytest.raises(UserError, match="no home folder"):
         RunFolder("~nosuchuser/run")

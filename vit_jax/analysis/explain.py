@@ -203,6 +203,13 @@ def _require_block_and_head(options: argparse.Namespace, model: ViT) -> None:
             )
 
 
+def _require_few(num_images: int) -> None:
+    if not 0 < num_images <= MAX_IMAGES:
+        raise UserError(
+            f"There are {num_images} images to explain; give 1 to {MAX_IMAGES}."
+        )
+
+
 def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
     """Explains a run's predictions for images: draws, scores, stores and prints.
 
@@ -230,7 +237,9 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
         _require_block_and_head(options, run.model)
     wanted = inputs.find_images(options.files)
     if wanted:
-        files, images = inputs.read_images(wanted, run.image_shape)
+        _require_few(len(wanted))
+        read = list(inputs.read_images(wanted, run.image_shape))
+        files, images = [file for file, _ in read], np.array([x for _, x in read])
         captions = style.short_names([file.name for file in files], 22)
         pictures = [
             inputs.read_photo(file, run.image_shape) for file in files[:SHOWN_IMAGES]
@@ -239,10 +248,7 @@ def explain(options: argparse.Namespace, moved: Mapping[str, str]) -> int:
         run, splits = load_splits(run, moved)
         captions, images = read_split(splits, options.split, options.indices)
         pictures = images
-    if not 0 < len(images) <= MAX_IMAGES:
-        raise UserError(
-            f"There are {len(images)} images to explain; give 1 to {MAX_IMAGES}."
-        )
+    _require_few(len(images))
     split = "files" if wanted else options.split
     folder = RunFolder(report_folder(RunFolder(run.workdir), run.step, split))
     make_folder(folder.figures, "--workdir")

@@ -26,8 +26,16 @@ from vit_jax.runs.user_code import add_user_code
 
 Splits = Mapping[str, data.Dataset]
 
-# Side in pixels of the patches that are drawn for a model without patches.
-_PATCH_PIXELS = 4
+# Names of the figures, beside those of duplicates.
+_FIGURES = {
+    "augmentation",
+    "channel_histograms",
+    "class_counts",
+    "class_patches",
+    "class_samples",
+    "patches",
+    "tsne",
+}
 # Limits on the columns and cells of a figure that remain legible.
 _MAX_SAMPLES = 10
 _SHOWN_PAIRS = 16
@@ -62,11 +70,12 @@ def compare_splits(
       first; and a figure of the most similar pairs that are not equal.
     """
     names, counts, figures = list(splits), {}, {}
+    small = {name: duplicates.thumbnails(one.images) for name, one in splits.items()}
     for i, name in enumerate(names):
         for other in names[:i]:
             ours, theirs = splits[name].images, splits[other].images
             exact = duplicates.exact_duplicates(ours, theirs)
-            near, correlation = duplicates.near_duplicates(ours, theirs)
+            near, correlation = duplicates.near_duplicates(small[name], small[other])
             unequal = ~np.isin(near[:, 0], exact)
             near, correlation = near[unequal], correlation[unequal]
             counts[f"{name} in {other}"] = {"exact": len(exact), "near": len(near)}
@@ -112,15 +121,14 @@ def draw_data(
     }
     complete = config.copy_and_resolve_references()
     fill_model_settings(complete)
-    patch_size = complete.model.patch_size
-    # The first image of all, and one of each class, in the size that a model sees.
-    shown = np.concatenate([first[None], samples[:, 0]])
-    shown = augment.resize(jnp.asarray(shown, jnp.float32), config.data.resize)
-    shown = np.asarray(jnp.clip(jnp.round(shown), 0, 255), np.uint8)
-    side = min(patch_size or _PATCH_PIXELS, *shown.shape[1:3])
-    if patch_size:
+    if patch_size := complete.model.patch_size:
+        # An image of all, and one of each class, in the size that a model sees.
+        shown = np.concatenate([first[None], samples[:, 0]])
+        shown = augment.resize(jnp.asarray(shown, jnp.float32), config.data.resize)
+        shown = np.asarray(jnp.clip(jnp.round(shown), 0, 255), np.uint8)
+        side = min(patch_size, *shown.shape[1:3])
         figures["patches"] = images.image_and_patches(shown[0], side)
-    figures["class_patches"] = images.class_patches(shown[1:], names, side, which)
+        figures["class_patches"] = images.class_patches(shown[1:], names, side, which)
     summary = {
         "image_shape": train.images.shape[1:],
         "class_names": train.class_names,
@@ -224,6 +232,8 @@ def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
     make_folder(out, "--out")
     train, test = splits["train"], splits["test"]
     splits = data.named_splits(splits)
+    # Once: of images in a file it takes a while.
+    config.data.mean, config.data.std = data.normalization(config.data, train)
     rng = np.random.default_rng(0)
     summary, figures = draw_data(config, splits, rng)
     shown = rng.permutation(len(train))[:8]
@@ -241,7 +251,13 @@ def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
     if len(sample) > 1:
         summary["distances"], figures["tsne"] = draw_spaces(sample, run)
     summary["duplicates"], pairs = compare_splits(splits)
-    for name, figure in (figures | pairs).items():
+    figures |= pairs
+    for path in out.glob("*.png"):
+        # Figures of an earlier call that this one does not replace.
+        is_own = path.stem in _FIGURES or path.stem.startswith("duplicates_")
+        if is_own and path.stem not in figures:
+            path.unlink()
+    for name, figure in figures.items():
         print(style.save(figure, out / f"{name}.png"))
     text = json.dumps(summary, indent=2) + "\n"
     write_file(out / "summary.json", text)

@@ -71,11 +71,6 @@ CAPTIONS = {
     "disagreements_with_people": "The images on which model and people differ most.",
 }
 
-_HISTORY = (
-    "step", "epoch", "split", "loss", "accuracy", "weighted_accuracy", "learning_rate",
-    "epoch_seconds", "step_seconds", "images_per_second",
-)  # fmt: skip
-
 
 def write_page(
     folder: pathlib.Path,
@@ -209,8 +204,9 @@ def make_tables(
     bins = calibration.reliability_bins(scored.logits, scored.dataset.labels)
     columns = (bins.edges[:-1], bins.edges[1:], bins.counts)
     columns += (bins.confidence, bins.accuracy)
+    keys = list(dict.fromkeys(key for record in records for key in record))
     return {
-        "history": [_HISTORY, *([r.get(k) for k in _HISTORY] for r in records)],
+        "history": [keys, *([record.get(key) for key in keys] for record in records)],
         "roc": [("class", "false_positive_rate", "true_positive_rate"), *rates],
         "reliability": [
             ("above", "up_to", "images", "mean_confidence", "accuracy"),

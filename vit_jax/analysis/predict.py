@@ -1,10 +1,11 @@
 """Predictions for image files, with a figure of each."""
 
 import argparse
+import itertools
 import json
 import pathlib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,14 +66,16 @@ def predict(options: argparse.Namespace) -> int:
     """Prints the most probable classes of image files; returns 1 if one was skipped."""
     run = load_classifier(options.workdir, options.checkpoint)
     wanted = inputs.find_images(options.files)
-    files, images = inputs.read_images(wanted, run.image_shape)
+    read = inputs.read_images(wanted, run.image_shape)
     if options.figures is not None:
         make_folder(options.figures, "--figures")
-    for found in predict_files(run, files, images, options.figures):
+    num_read = 0
+    for found in predict_files(run, read, options.figures):
         print(json.dumps(found) if options.json else _to_text(found))
-    if files and not options.json:
+        num_read += 1
+    if num_read and not options.json:
         print(describe_temperature(run.temperature))
-    return int(len(files) < len(wanted))
+    return int(num_read < len(wanted))
 
 
 def describe_temperature(temperature: float) -> str:
@@ -97,8 +100,7 @@ def _to_text(found: Mapping[str, Any]) -> str:
 
 def predict_files(
     run: Run,
-    files: Sequence[pathlib.Path],
-    images: UInt8[np.ndarray, "n height width channels"],
+    read: Iterable[tuple[pathlib.Path, UInt8[np.ndarray, "height width channels"]]],
     figures: pathlib.Path | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yields "file", "top", "sentence", "temperature" and perhaps "figure" of an image.
@@ -108,8 +110,8 @@ def predict_files(
     Of any other model it has none, and a note on standard error says so.
 
     Args:
-      files: of the images; a figure shows the file's own pixels.
-      images: as the model takes them.
+      read: files, and their images as the model takes them. A figure shows the file's
+        own pixels.
       figures: folder for a figure of each; None: no figures.
     """
     heat_map_name = ""
@@ -124,8 +126,9 @@ def predict_files(
             "ResNet",
             file=sys.stderr,
         )
-    for start in range(0, len(images), _BATCH_SIZE):
-        batch = images[start : start + _BATCH_SIZE]
+    stream, number = iter(read), 0
+    while some := list(itertools.islice(stream, _BATCH_SIZE)):
+        batch = np.stack([image for _, image in some])
         probabilities = finite_probabilities(run, batch)
         found = [describe(values, run.class_names) for values in probabilities]
         maps: Any = [None] * len(batch)
@@ -133,18 +136,19 @@ def predict_files(
             maps = attention.read_attention(run, batch).maps()[:, -1].mean(axis=1)
         elif figures is not None and heat_map_name:
             maps = gradcam.grad_cam(run, batch, probabilities.argmax(axis=1))
-        for i, (file, one) in enumerate(zip(files[start:], found, strict=False)):
+        for (file, _), one, heat_map in zip(some, found, maps, strict=True):
+            number += 1
             if figures is not None:
                 figure = predict_figures.prediction(
                     inputs.read_photo(file, run.image_shape),
                     [top["class"] for top in one["top"]],
                     [top["probability"] for top in one["top"]],
-                    heat_map=maps[i],
+                    heat_map=heat_map,
                     heat_map_name=heat_map_name,
                     sentence=one["sentence"],
                     title=file.name,
                 )
-                path = figures / f"{start + i + 1:03d}_{file.stem[:60]}.png"
+                path = figures / f"{number:03d}_{file.stem[:60]}.png"
                 style.save(figure, path)
                 one["figure"] = str(path)
             yield {"file": str(file), **one, "temperature": run.temperature}

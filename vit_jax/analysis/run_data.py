@@ -53,15 +53,17 @@ def read_split(
 
     Args:
       indices: in the split, "0,1,2" for example, of which a repeated one counts once;
-        None: the first `MAX_IMAGES`.
+        None: `MAX_IMAGES` drawn at random, always the same ones.
 
     Raises:
       UserError: no such split or image.
     """
     require_known(split, data.named_splits(splits), "split", "give")
     dataset = splits[split]
-    numbers = np.arange(min(MAX_IMAGES, len(dataset)))
-    if indices is not None:
+    if indices is None:
+        # Not the first ones: a folder of images is in the order of its classes.
+        numbers = data.batches.draw_shown(len(dataset), MAX_IMAGES)
+    else:
         given = (_index(text, split, dataset) for text in indices.split(","))
         numbers = np.array(list(dict.fromkeys(given)))
     chosen = dataset.select(numbers)

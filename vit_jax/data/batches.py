@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Int32
 
 # Purposes of a permutation; they are independent for the same seed.
-PASS, HOLD_OUT, TEST_SPLIT = range(3)
+PASS, HOLD_OUT, TEST_SPLIT, SHOWN = range(4)
 
 
 def permutation(
@@ -33,6 +33,12 @@ def permutation(
     counter = np.array([0, 0, 0, purpose], np.uint64)
     draws = np.random.Philox(key=key, counter=counter).random_raw(num)
     return np.argsort(draws, kind="stable")
+
+
+def draw_shown(num_examples: int, num_shown: int) -> Int[np.ndarray, " shown"]:
+    """Indices of examples to show, drawn at random and always the same ones; all, in a
+    random order, where there are no more than `num_shown`."""
+    return permutation(num_examples, seed=0, purpose=SHOWN, number=0)[:num_shown]
 
 
 @functools.lru_cache(maxsize=64)  # a sweep has an order for each of its seeds

@@ -90,6 +90,13 @@ def _find_prepared(name: str, data_dir: str) -> Any:
         return read_only_builder.builder_from_files(name, data_dir=data_dir or None)
     except tfds.core.DatasetNotFoundError:
         return None
+    except ImportError:
+        raise
+    except Exception as error:  # of a description that is cut off, of whatever kind
+        raise UserError(
+            f"The description of {name}, as it lies prepared on disk, is damaged "
+            f"({error}); remove its folder, so that it is prepared anew."
+        ) from None
 
 
 def prepare(name: str, data_dir: str, *, archive: str, download: bool) -> Any:

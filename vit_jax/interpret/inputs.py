@@ -1,8 +1,9 @@
 """Image files as input of a model."""
 
+import os
 import pathlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from jaxtyping import UInt8
@@ -36,7 +37,8 @@ def find_images(paths: Iterable[str]) -> list[pathlib.Path]:
             )
         path = pathlib.Path(name)
         files = [path]
-        if path.is_dir():
+        # Unlike Path.is_dir, it raises nothing: what cannot be read is skipped later.
+        if os.path.isdir(path):
             files = sorted(
                 file
                 for file in path.rglob("*")
@@ -71,9 +73,9 @@ def read_photo(
 
 
 def read_images(
-    files: Sequence[pathlib.Path], image_shape: tuple[int, int, int]
-) -> tuple[list[pathlib.Path], UInt8[np.ndarray, "n height width channels"]]:
-    """(files, images) of the files that can be read, in a model's size and channels.
+    files: Iterable[pathlib.Path], image_shape: tuple[int, int, int]
+) -> Iterator[tuple[pathlib.Path, UInt8[np.ndarray, "height width channels"]]]:
+    """Yields (file, image) of the files that can be read, as a model takes images.
 
     They are resized and cropped, as training images are, so that nothing is distorted.
     Files that cannot be read are named on standard error, as are files whose channels
@@ -81,7 +83,6 @@ def read_images(
     """
     height, width, channels = image_shape
     wanted = {1: "L", 3: "RGB"}[channels]
-    read, images = [], []
     for file in files:
         try:
             rgb, mode = read_image(file)
@@ -92,7 +93,5 @@ def read_images(
             found, needed = mode_name(mode), mode_name(wanted)
             note = f"note: {file} is {found}, but the model takes {needed}; converted"
             print(note, file=sys.stderr)
-        read.append(file)
-        image = fit(Image.fromarray(rgb), height, width)
-        images.append(np.asarray(image.convert(wanted)))
-    return read, np.array(images, np.uint8).reshape(-1, *image_shape)
+        image = fit(Image.fromarray(rgb), height, width).convert(wanted)
+        yield file, np.asarray(image).reshape(image_shape)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Int64, Shaped
+from jaxtyping import Float, Int, Int64
 from scipy.special import log_softmax, softmax
 
 
@@ -31,7 +31,8 @@ def accuracy_interval(accuracy: float, num_examples: int) -> tuple[float, float]
 
     It is of one trained model, and does not hold the variation between trainings.
     """
-    import scipy.stats  # See `per_class`.
+    # It takes as long to import as JAX, and most of this module does without.
+    import scipy.stats
 
     right = scipy.stats.binomtest(round(accuracy * num_examples), num_examples)
     interval = right.proportion_ci(0.95, method="wilson")
@@ -102,13 +103,27 @@ class PerClass:
     Attributes:
       support: number of examples of each class.
       predicted: number of examples that are predicted as each class.
+      right: number of examples of each class that are predicted rightly.
     """
 
-    precision: Float[np.ndarray, " k"]
-    recall: Float[np.ndarray, " k"]
-    f1: Float[np.ndarray, " k"]
     support: Int[np.ndarray, " k"]
     predicted: Int[np.ndarray, " k"]
+    right: Int[np.ndarray, " k"]
+
+    @property
+    def precision(self) -> Float[np.ndarray, " k"]:
+        """Fraction of the predictions of a class that are right."""
+        return self._right_of(self.predicted)
+
+    @property
+    def recall(self) -> Float[np.ndarray, " k"]:
+        """Fraction of the examples of a class that are predicted rightly."""
+        return self._right_of(self.support)
+
+    @property
+    def f1(self) -> Float[np.ndarray, " k"]:
+        """Harmonic mean of precision and recall."""
+        return 2 * self._right_of(self.support + self.predicted)
 
     def intervals(self) -> dict[str, Float[np.ndarray, "k 2"]]:
         """Ends of the 95% intervals of "precision", "recall" and "f1"; else NaN.
@@ -117,50 +132,37 @@ class PerClass:
         class. F1 = 2 J / (1 + J) grows with Jaccard's index J, which is a fraction of
         the examples that are of the class or are predicted so, and has its interval.
         """
-        jaccard = self.f1 / (2 - self.f1)
-        found = self.recall * self.support  # Examples predicted rightly.
-        with np.errstate(invalid="ignore"):
-            union = self.support + self.predicted - found
-        of_jaccard = _intervals(jaccard, union)
+        jaccard = self._intervals(self.support + self.predicted - self.right)
         return {
-            "precision": _intervals(self.precision, self.predicted),
-            "recall": _intervals(self.recall, self.support),
-            "f1": 2 * of_jaccard / (1 + of_jaccard),
+            "precision": self._intervals(self.predicted),
+            "recall": self._intervals(self.support),
+            "f1": 2 * jaccard / (1 + jaccard),
         }
+
+    def _right_of(self, counts: Int[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+        return np.where(self.support > 0, self.right / np.maximum(counts, 1), np.nan)
+
+    def _intervals(self, counts: Int[np.ndarray, " k"]) -> Float[np.ndarray, "k 2"]:
+        """`accuracy_interval` of the right ones among these; NaN where there are none,
+        and where the class has no example."""
+        fractions = self._right_of(counts).tolist()
+        return np.array(
+            [
+                accuracy_interval(fraction, count)
+                if count and not math.isnan(fraction)
+                else (math.nan, math.nan)
+                for fraction, count in zip(fractions, counts.tolist(), strict=True)
+            ]
+        )
 
 
 def per_class(
     logits: Float[np.ndarray, "n k"], labels: Int[np.ndarray, " n"]
 ) -> PerClass:
     """Precision, recall, F1 score and number of examples of each class."""
-    # This and scipy.stats take as long to import as JAX, and what only asks for the
-    # accuracy needs neither.
-    import sklearn.metrics
-
-    num_classes = logits.shape[1]
-    support = np.bincount(labels, minlength=num_classes)
-    present = np.flatnonzero(support)
-    scores = np.full((3, num_classes), np.nan)
     predicted = predicted_classes(logits)
-    scores[:, present] = sklearn.metrics.precision_recall_fscore_support(
-        labels, predicted, labels=present, zero_division=0
-    )[:3]
-    counts = np.bincount(predicted[predicted >= 0], minlength=num_classes)
-    return PerClass(*scores, support, counts)
-
-
-def _intervals(
-    fractions: Float[np.ndarray, " k"], counts: Shaped[np.ndarray, " k"]
-) -> Float[np.ndarray, "k 2"]:
-    """`accuracy_interval` of each fraction; NaN where it is NaN or the count is 0."""
-    return np.array(
-        [
-            accuracy_interval(fraction, round(count))
-            if count > 0 and not np.isnan(fraction)
-            else (math.nan, math.nan)
-            for fraction, count in zip(fractions.tolist(), counts.tolist(), strict=True)
-        ]
-    )
+    some = (labels, predicted[predicted >= 0], labels[predicted == labels])
+    return PerClass(*(np.bincount(x, minlength=logits.shape[1]) for x in some))
 
 
 def summarize(

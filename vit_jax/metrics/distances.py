@@ -44,6 +44,12 @@ def class_distances(
 
 def embed(features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 2"]:
     """t-SNE (van der Maaten and Hinton, 2008) to two dimensions, with a fixed seed."""
-    perplexity = min(30.0, (len(features) - 1) / 3)
-    tsne = sklearn.manifold.TSNE(perplexity=perplexity, random_state=0)
+    # The principal components, where it starts, need two features and some variance:
+    # without variance scikit-learn's start is not finite, and it crashes the process.
+    is_flat = features.shape[1] < 2 or not np.ptp(features, axis=0).any()
+    tsne = sklearn.manifold.TSNE(
+        perplexity=min(30.0, (len(features) - 1) / 3),
+        init="random" if is_flat else "pca",
+        random_state=0,
+    )
     return tsne.fit_transform(features)

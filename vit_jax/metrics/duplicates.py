@@ -28,9 +28,9 @@ def exact_duplicates(
 
 
 def near_duplicates(
-    images: UInt8[Any, "n h w c"], others: UInt8[Any, "m h w c"]
+    ours: Float32[np.ndarray, "n features"], theirs: Float32[np.ndarray, "m features"]
 ) -> tuple[Int64[np.ndarray, "pairs 2"], Float32[np.ndarray, " pairs"]]:
-    """Images whose most similar image in `others` is nearly the same.
+    """Images whose most similar image of another split is nearly the same.
 
     Similarity is Pearson's correlation of thumbnails of about 16 pixels a side. It does
     not depend on brightness, contrast and compression, but on shifts, crops and flips.
@@ -38,11 +38,13 @@ def near_duplicates(
     space finds more. `MIN_CORRELATION` suits photographs; simple drawings such as
     digits are more similar to each other. An image of one colour is similar to none.
 
+    Args:
+      ours, theirs: `thumbnails` of the two splits.
+
     Returns:
-      (index in `images`, index in `others`) and the correlation of each pair, the
-      most similar pair first.
+      (index in `ours`, index in `theirs`) and the correlation of each pair, the most
+      similar pair first.
     """
-    ours, theirs = _thumbnails(images), _thumbnails(others)
     # The nearest unit vector is the one with the highest correlation.
     partner = sklearn.metrics.pairwise_distances_argmin(ours, theirs)
     correlation = (ours * theirs[partner]).sum(axis=1)
@@ -55,7 +57,7 @@ def _digest(image: UInt8[np.ndarray, "h w c"]) -> bytes:
     return hashlib.sha256(image.tobytes()).digest()
 
 
-def _thumbnails(
+def thumbnails(
     images: UInt8[Any, "n h w c"],
 ) -> Float32[np.ndarray, "n features"]:
     """Block means, scaled to mean 0 and length 1; all 0 for an image of one colour."""

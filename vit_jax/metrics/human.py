@@ -28,7 +28,7 @@ def load_counts(path: str | pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
     try:
         with user_path(path).open("rb") as file:
             counts = np.lib.format.read_array(file, allow_pickle=False)
-    except (OSError, ValueError, MemoryError) as error:
+    except Exception as error:  # A damaged head of the file has errors of all kinds.
         raise UserError(
             f"{path} cannot be read as people's counts ({error}); give the .npy file "
             "of CIFAR-10H."

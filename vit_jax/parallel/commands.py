@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -77,6 +78,11 @@ def _sentence(error: Exception) -> str | None:
                 f"The package {_PACKAGES.get(name, name)} is needed for this and not "
                 "installed; install it with pip."
             )
+    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.ENAMETOOLONG):
+        return (
+            f"{error.filename} cannot be opened ({error.strerror}); give another path, "
+            "or mend that."
+        )
     if is_full(error):
         return f"A disk is full ({error}); make room and run the same command again."
     return None

@@ -85,7 +85,8 @@ class Run:
       sha256: of the manifest of the checkpoint that was loaded.
       temperature: divides the logits for calibrated probabilities (Guo et al., 2017,
         arXiv:1706.04599, section 4.2). `evaluate --report` fits it to this checkpoint
-        on the validation split; before, it is 1.
+        on the images held out, or on the test split where that selects; before, it
+        is 1.
     """
 
     workdir: pathlib.Path

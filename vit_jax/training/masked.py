@@ -86,9 +86,10 @@ def describe_scores(
 
 
 def save_reconstructions(folder: RunFolder, experiment: Any, variables: Any) -> None:
-    """Draws `reconstruct` of the first test images as figures/reconstructions.png."""
-    images = experiment.splits["test"].images[:_NUM_DRAWN]
-    drawn = reconstruct(experiment, variables, images)
+    """Draws `reconstruct` of some test images as figures/reconstructions.png."""
+    test = experiment.splits["test"]
+    shown = test.select(data.batches.draw_shown(len(test), _NUM_DRAWN))
+    drawn = reconstruct(experiment, variables, shown.images)
     if processes.is_primary():
         # Imported late, because Matplotlib takes a second to load.
         from vit_jax.figures import images as figures
