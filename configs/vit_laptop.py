@@ -37,7 +37,8 @@ speeds; "random" is --config.model.stem_init=random:
 A number of steps is --config.num_steps=2500, which replaces the time. The runs with
 random filters shared a core with the small ResNet of resnet_laptop.py; those with
 cosine filters ran on a slower EPYC, and :long on both cores of a faster one, in two
-hours. In 8 CPU hours, both machines would make more than 20,000 steps.
+hours. 8 CPU hours are some 26,000 steps on the slower and 44,000 on the faster one, so
+:long is not measured at its own length.
 
 The filters are those of cosine transforms because in all three seeds of :quick more of
 the images held out are right with them: 0.86, 0.22 and 0.10 points, whose 95% interval

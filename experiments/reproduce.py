@@ -67,7 +67,7 @@ ROWS = {
     "vit_192x9_resnet18": Row("configs/vit_192x9.py:resnet18", 93.64, "test"),
     "vit_128x6": Row("configs/vit_128x6.py", 65.0, "nothing"),
     "vit_128x6_sinusoidal": Row("configs/vit_128x6.py:sinusoidal", 70.50, "nothing"),
-    # The study does not say it either, but names a best epoch of both.
+    # The study does not say it either, but names a best epoch of its ViT.
     "vit_192x12": Row("configs/vit_192x12.py", 86.70, "test"),
     "vit_192x12_resnet18": Row("configs/vit_192x12.py:resnet18", 93.43, "test"),
     "vit_256x6_baseline": Row("configs/vit_256x6.py:baseline", 66.73, "nothing"),
