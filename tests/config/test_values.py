@@ -159,6 +159,20 @@ def test_idle_changes_are_named_together():
         apply_overrides(default_config(), arguments)
 
 
+@pytest.mark.parametrize(
+    ("setting", "switch"),
+    [
+        ("distill.alpha=0.3", "distill.teacher"),
+        ("pretrained.head=keep", "pretrained.path"),
+    ],
+)
+def test_settings_of_a_teacher_or_of_weights_need_it(setting, switch):
+    with pytest.raises(UserError, match=f"only with config.{switch}, which is off"):
+        apply_overrides(default_config(), [f"--config.{setting}"])
+    both = [f"--config.{setting}", f"--config.{switch}=runs/one"]
+    assert apply_overrides(default_config(), both)[switch] == "runs/one"
+
+
 def test_a_probe_takes_no_settings_of_steps():
     probe = make_config({"linear_probe": True})
     with pytest.raises(UserError, match=r"learning_rate is 0\.5, .* trains no step"):

@@ -136,6 +136,26 @@ def test_two_processes_learn_from_a_run_and_start_from_it(tmp_path):
     assert RunFolder(after).read("pretrained")["mapped"]
 
 
+@pytest.mark.slow
+def test_two_processes_have_the_same_probe(tmp_path):
+    """Although their CPUs round differently: each has other kernels of OpenBLAS."""
+    code = (
+        "import os, sys\n"
+        "kernels = ['Haswell', 'Nehalem'][int(sys.argv[-1])]\n"
+        "os.environ['OPENBLAS_CORETYPE'] = kernels\n"
+        "from vit_jax.main import run\n"
+        "run()\n"
+    )
+    with running(
+        2, "-c", code, f"--config={CONFIG}", f"--workdir={tmp_path}",
+        "--config.linear_probe=true", "--config.data.validation=100",
+        "--num_processes=2", "--coordinator_address", "ADDRESS", "--process_id", "ID",
+    ) as both:  # fmt: skip
+        texts = outputs(both)
+    assert [process.returncode for process in both] == [0, 0], texts
+    assert RunFolder(tmp_path).read("results")["best_step"] == 0
+
+
 def saved_steps(workdir):
     return {int(path.name) for path in (workdir / "checkpoints").glob("[0-9]*")}
 

@@ -174,6 +174,11 @@ class _Own(nn.Module):
         return logits if self.results else (logits, logits)
 
 
+class _Half(_Own):
+    def __call__(self, images, *, train=False):
+        return super().__call__(images).astype(jnp.bfloat16)
+
+
 class _OtherSettings(_Own):
     num_heads: tuple = (3, 6)  # the setting of this name is a number
     width: int = 24
@@ -250,6 +255,7 @@ class _WithoutTrain(nn.Module):
         (functools.partial(_Own, resutls=2), "resutls=2.*, but .* by name, results"),
         (functools.partial(_Own, 10), r"_Own.*, 10.*, but .* by name, results"),
         (functools.partial(_Own, results=2), r"returned shape .1, 20., but .* .1, 10."),
+        (_Half, "returned values of bfloat16, but must return float32 logits"),
         (
             _Failing,
             r"own of config.code fails in .*_code.py, line \d+ .TypeError: ",

@@ -1,5 +1,6 @@
 """From a config to an experiment: the plan, and settings that do not fit."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -31,6 +32,14 @@ def test_what_does_not_fit_is_refused_before_compiling(
         make_experiment(config, splits)
     for word in words:
         assert word in str(refusal.value)
+
+
+def test_the_random_numbers_do_not_depend_on_the_environment(tiny_config, splits):
+    with jax.default_prng_impl("rbg"):
+        experiment = make_experiment(tiny_config(model__dropout=0.1), splits)
+        state = experiment.init_state()
+    expected = make_experiment(tiny_config(model__dropout=0.1), splits).init_state()
+    jax.tree.map(np.testing.assert_array_equal, state.params, expected.params)
 
 
 def test_the_caller_keeps_his_config(tiny_config, splits):

@@ -105,6 +105,25 @@ def test_an_interval_lasts_from_its_first_step_to_its_last(tmp_path):
     assert 9 * 0.1 <= clock.seconds <= time.monotonic() - marks[0]
 
 
+def test_two_dispatches_wait_for_the_device_and_no_more(tmp_path, monkeypatch):
+    folder = RunFolder(tmp_path)
+    folder.create()
+    names = ("loss", "grad_norm", "learning_rate")
+    launched = [{name: jnp.zeros(1) for name in names} for _ in range(9)]
+    log = TrainLog(
+        folder, Progress(9, 0), batch_size=8, steps_per_epoch=10.0, clock=TrainClock()
+    )
+    ready = []
+    monkeypatch.setattr(jax, "block_until_ready", ready.append)
+    for i, metrics in enumerate(launched):
+        log.add(i + 1, 1, metrics)
+        if i >= 2:
+            assert any(one is launched[i - 2] for one in ready)
+        if i % 4 == 3:
+            log.end_interval()
+    log.drain()
+
+
 def test_tensorboard_leaves_out_what_is_not_known(tmp_path):
     from tensorboardX import SummaryWriter
 

@@ -46,6 +46,21 @@ def test_a_later_stage_does_not_ask_for_what_is_there_already(
     assert next_stage(experiment, 2).stage == 1
 
 
+@pytest.mark.parametrize(
+    "changes", [{"linear_probe": True}, {"optim__trainable": "head"}]
+)
+def test_layers_that_are_not_trained_keep_no_outputs(
+    tiny_config, splits, monkeypatch, changes
+):
+    config = tiny_config(model__depth=32, batch_size=1024, eval_batch_size=8)
+    monkeypatch.setattr("vit_jax.parallel.mesh.free_bytes", lambda devices: 12_000_000)
+    with pytest.raises(UserError, match=r"at least .* for the layers' outputs"):
+        make_experiment(config, splits)
+    for key, value in changes.items():
+        config[key.replace("__", ".")] = value
+    make_experiment(config, splits)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes, words",

@@ -91,6 +91,15 @@ class BareHead(nn.Module):
         return features @ self.param("head", nn.initializers.zeros, shape)
 
 
+class Unpooled(nn.Module):
+    """One that sows an image of features, which it pools before the head."""
+
+    @nn.compact
+    def __call__(self, images, *, train=False):
+        self.sow("intermediates", "features", images)
+        return nn.Dense(10, name="head")(images.mean((1, 2)))
+
+
 def test_a_classifier_needs_two_classes(tiny_config):
     """As where a folder of photos is given that is one of the classes."""
     rng = np.random.default_rng(0)
@@ -108,7 +117,7 @@ def test_a_linear_probe_needs_features_and_a_head(tiny_config):
         tiny_config().model, num_classes=10, image_shape=shape, dtype="float32"
     )
     resolve.check_probe(vit, models.variable_shapes(vit, shape), shape)
-    for model in (WithoutBias(), BareHead()):
+    for model in (WithoutBias(), BareHead(), Unpooled()):
         with pytest.raises(UserError, match="with a kernel and a bias"):
             resolve.check_probe(model, models.variable_shapes(model, shape), shape)
     config_model = tiny_config(model__distillation_token=True).model

@@ -90,7 +90,6 @@ def test_other_images_steps_and_weights_are_refused(
     )
     refuse("no checkpoint 5", step=5)
     refuse("sha256 is 1234", sha256="1234")
-    refuse("give the folder of the teacher's run", teacher="", step=6)
     changes = {"objective": "masked_autoencoding", "data__select_on": "nothing"}
     with pytest.raises(UserError, match=r"set config\.distill\.teacher="):
         make_experiment(tiny_config(distill__teacher=workdir, **changes), splits)
@@ -109,11 +108,14 @@ def test_the_teacher_sees_the_images_by_its_own_normalisation(
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("kind", "soft"), ("alpha", 1.0), ("temperature", 1.0)]
+    ("key", "value"),
+    [("kind", "soft"), ("alpha", 1.0), ("temperature", 1.0), ("step", 6)],
 )
 def test_settings_of_a_teacher_need_one(tiny_config, tmp_path, key, value):
     config = tiny_config(**{f"distill__{key}": value})
-    with pytest.raises(UserError, match=f"distill.{key} is .* only with a teacher"):
+    with pytest.raises(
+        UserError, match=f"distill.{key} is .* only with config.distill.teacher"
+    ):
         train_and_evaluate(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

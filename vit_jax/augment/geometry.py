@@ -1,7 +1,7 @@
 """Crops, flips and affine warps of one image.
 
-Pixels are uint8, 0..255, as the operations of Pillow that these follow; every function
-takes one image [height, width, channels] and returns one of the same shape.
+Pixels are uint8, 0..255, as the operations of Pillow that these follow. What takes an
+image [height, width, channels] returns one of the same shape.
 """
 
 import math

@@ -303,8 +303,10 @@ FIELDS: dict[str, Field] = {
     "schedule.plateau_patience": integer(
         3, "Evaluations without a lower validation loss before the rate is reduced.", 1
     ),
-    "schedule.plateau_min_delta": number(
-        1e-4, "Smallest relative decrease of the loss that counts as lower."
+    "schedule.plateau_min_delta": fraction(
+        1e-4,
+        "Smallest relative decrease of the loss that counts as lower.",
+        below_one=True,
     ),
     # ---- distillation
     "distill.teacher": text(

@@ -18,6 +18,8 @@ from vit_jax.errors import UserError, did_you_mean, show
 # values with which they have one; or the settings of which one must be switched on.
 _EFFECTIVE_WITH: dict[str, tuple[str, tuple[str, ...]] | list[str]] = {
     "mae.": ("objective", ("masked_autoencoding",)),
+    "distill.": ["distill.teacher"],
+    "pretrained.": ["pretrained.path"],
     "augment.crop_padding_": ("augment.crop", ("pad",)),
     "augment.crop_min_area": ("augment.crop", ("resized",)),
     "augment.randaugment_": ("augment.policy", ("randaugment",)),
@@ -151,6 +153,25 @@ def make_config(settings: Any) -> ConfigDict:
     for key, value in settings.items():
         config[key] = value
     return config
+
+
+def require_switched_on(config: ConfigDict, switch: str, give: str) -> None:
+    """Refuses settings of a group that have no effect, because its switch is ''.
+
+    Args:
+      switch: the setting, such as "distill.teacher".
+      give: what a user has to give it.
+
+    Raises:
+      UserError: the switch is '', and another setting of its group is no default.
+    """
+    group = switch.partition(".")[0]
+    for name, value in config[group].items():
+        if not config[switch] and value != FIELDS[f"{group}.{name}"].default:
+            raise UserError(
+                f"config.{group}.{name} is {show(value)}, which has an effect only "
+                f"with config.{switch}, but that is ''; give {give}."
+            )
 
 
 def reset_steps(config: ConfigDict) -> None:

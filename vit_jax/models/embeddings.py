@@ -50,9 +50,9 @@ class ConvStem(nn.Module):
 
     The layers form log2(patch_size) stages, the first ones longer where they do not
     divide evenly, and the last layer of each stage halves the image. So `patch_size` is
-    the distance of two tokens in pixels. Channels (256,), patch size 2 and max pooling
-    give the tokenizer of CCT-7/3x1 (Hassani et al., 2021, "Escaping the Big Data
-    Paradigm with Compact Transformers").
+    the distance of two tokens in pixels. Channels (), width 256, patch size 2 and max
+    pooling give the tokenizer of CCT-7/3x1 (Hassani et al., 2021, "Escaping the Big
+    Data Paradigm with Compact Transformers").
 
     With norm "batch", BatchNorm stands between each convolution and its ReLU, and a 1x1
     convolution projects the last layer's pixels to `width`. The batch's statistics are

@@ -255,12 +255,14 @@ def checked_shapes(
             "params and batch_stats; use batch_stats, or call self.sow or self.perturb "
             "only if not self.is_initializing()."
         )
-    shape = getattr(result, "shape", None)
-    if shape != (1, model.num_classes):
+    shape, dtype = (getattr(result, name, None) for name in ("shape", "dtype"))
+    if shape != (1, model.num_classes) or dtype != np.float32:
         what = f"a {type(result).__name__}" if shape is None else f"shape {list(shape)}"
+        if shape == (1, model.num_classes):
+            what = f"values of {dtype}"
         raise UserError(
-            f"The model {name} of config.code returned {what}, but must return logits "
-            f"of shape [1, {model.num_classes}], [batch, num_classes]."
+            f"The model {name} of config.code returned {what}, but must return float32 "
+            f"logits of shape [1, {model.num_classes}], [batch, num_classes]."
         )
     return shapes
 

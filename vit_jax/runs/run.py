@@ -65,9 +65,11 @@ def normalize(
 def model_features(
     model: nn.Module, variables: Any, inputs: Float[Array, "b rows columns c"]
 ) -> Float[Array, "b features"] | None:
-    """What the classifier sees; None if the model does not store it."""
+    """What the classifier sees; None if the model does not store it, or stores another
+    array, such as one that is not pooled."""
     _, state = model.apply(variables, inputs, train=False, mutable=["intermediates"])
-    return state.get("intermediates", {}).get("features", (None,))[0]
+    features = state.get("intermediates", {}).get("features", (None,))[0]
+    return features if getattr(features, "ndim", 0) == 2 else None
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -199,7 +201,8 @@ class Run:
         if not self.has_features:
             raise UserError(
                 f"The model {self.config.model.name} does not store its features; add "
-                'self.sow("intermediates", "features", x) before its classifier.'
+                'self.sow("intermediates", "features", x) before its classifier, with '
+                "x [batch, width]."
             )
         return self._in_batches(
             lambda batch: self._features(self.variables, batch), images

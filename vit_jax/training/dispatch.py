@@ -143,22 +143,21 @@ def compile_steps(
     inputs = (pipeline.split, pipeline.shapes(size), key, lr_scale)
     with host_memory.compiling():
         compiled = jitted.lower(state, *inputs, experiment.teacher).compile()
-    _require_memory(compiled, experiment, pipeline.num_bytes(size))
+    _require_memory(compiled, experiment, pipeline, size)
     return compiled
 
 
-def _require_memory(compiled: Any, experiment: Experiment, batch_bytes: int) -> None:
-    """Refuses a step that needs more memory than is free; XLA would only abort.
-
-    `batch_bytes` is the size of one dispatch's batches, over all devices.
-    """
+def _require_memory(
+    compiled: Any, experiment: Experiment, pipeline: InputPipeline, size: int
+) -> None:
+    """Refuses a step that needs more memory than is free; XLA would only abort."""
     sizes = compiled.memory_analysis()
     free = meshes.free_bytes(experiment.mesh.local_devices)
     if sizes is None or free is None:
         return
     new = sizes.output_size_in_bytes - sizes.alias_size_in_bytes
     # The batches of several dispatches are on the device at once.
-    waiting = NUM_WAITING * batch_bytes // experiment.mesh.size
+    waiting = NUM_WAITING * pipeline.num_bytes(size) // experiment.mesh.size
     needed = sizes.temp_size_in_bytes + max(0, new) + waiting
     if needed <= free:
         return
@@ -175,6 +174,8 @@ def _require_memory(compiled: Any, experiment: Experiment, batch_bytes: int) -> 
     ]
     if fitting:
         advice.append(f"config.optim.num_microbatches={fitting[0]}")
+    if pipeline.split is not None:  # The images take memory that a step could have.
+        advice.append("config.data.placement=host")
     raise UserError(
         f"A training step of {config.batch_size} images needs about "
         f"{needed / 1e9:,.2f} GB of free memory, but {free / 1e9:,.2f} GB are free; "

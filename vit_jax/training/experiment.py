@@ -149,7 +149,8 @@ def make_experiment(
     trained = resolve.trained_names(config, params)
     num_microbatches = resolve.num_microbatches(config, model, image_shape)
     schedule, optimizer = _make_optimizer(config, plan, params)
-    root_key = jax.random.key(config.seed)
+    # By name, since an environment variable changes what JAX does without one.
+    root_key = jax.random.key(config.seed, impl="threefry2x32")
     state_shapes, init_state = _make_init(
         config, mesh, root_key,
         model=model, optimizer=optimizer, image_shape=image_shape, trained=trained,
@@ -159,7 +160,8 @@ def make_experiment(
     if previous is None:
         memory.require_memory_to_train(
             config, mesh, model, train.images, state_shapes, teacher,
-            num_microbatches=num_microbatches, eval_batch_size=eval_batch_size,
+            trained=trained, num_microbatches=num_microbatches,
+            eval_batch_size=eval_batch_size,
         )  # fmt: skip
         on_devices = teacher and meshes.put(teacher.variables, meshes.replicated(mesh))
     else:

@@ -47,16 +47,16 @@ class History:
         For a plateau: after `plateau_patience` consecutive evaluations without a loss
         below (1 - `plateau_min_delta`) times the lowest so far, it is multiplied by
         `plateau_factor` and the count is reset. It is computed from all evaluations
-        each time, so that a resumed run has the factor of an uninterrupted one. A loss
-        of NaN counts as "not lower". `optax.contrib.reduce_on_plateau` cannot be used:
-        it takes a loss in every step, and most steps are not evaluated.
+        each time, so that a resumed run has the factor of an uninterrupted one.
+        `optax.contrib.reduce_on_plateau` cannot be used: it takes a loss in every step,
+        and most steps are not evaluated.
         """
         scale, lowest, num_bad = 1.0, math.inf, 0
         if config_schedule.name != "plateau":
             return scale
         ratio = 1 - config_schedule.plateau_min_delta
         for loss in self._of_this_stage("loss"):
-            if loss < lowest * ratio or (lowest == math.inf and loss < lowest):
+            if loss < lowest * ratio:
                 lowest, num_bad = loss, 0
                 continue
             num_bad += 1
@@ -71,17 +71,11 @@ class History:
         `patience` evaluations have followed the best one (0: never).
         """
         patience = config_early_stopping.patience
-        accuracies = self._accuracies()
-        best = max(accuracies, default=-math.inf)
-        if self.has_reached(config_early_stopping.target):
-            return True
-        return bool(patience) and best in accuracies[:-patience]
+        accuracies = self._of_this_stage("accuracy")
+        is_stale = patience and max(accuracies, default=-1.0) in accuracies[:-patience]
+        return bool(is_stale) or self.has_reached(config_early_stopping.target)
 
     def has_reached(self, target: float | None) -> bool:
         """Whether an accuracy of this stage is at least `target`; None: it is not."""
-        return target is not None and max(self._accuracies(), default=-1.0) >= target
-
-    def _accuracies(self) -> list[float]:
-        """Those of this stage, with -inf for NaN."""
-        accuracies = self._of_this_stage("accuracy")
-        return [-math.inf if math.isnan(a) else a for a in accuracies]
+        best = max(self._of_this_stage("accuracy"), default=-1.0)
+        return target is not None and best >= target

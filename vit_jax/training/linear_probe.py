@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 
 from vit_jax.errors import UserError
 from vit_jax.metrics import classification
+from vit_jax.parallel import processes
 from vit_jax.runs.checkpoint import Checkpoints
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import model_features, normalize
@@ -84,7 +85,13 @@ def _solve_head(
         splits[name] = features, experiment.splits[name].labels
     train = experiment.splits["train"]
     weights = resolve.class_weights(experiment.config, train)
-    kernel, bias, how = fit_logistic(splits, weights)
+
+    def fit() -> list[Any]:
+        kernel, bias, how = fit_logistic(splits, weights)
+        return [kernel.tolist(), bias.tolist(), how]
+
+    # The hosts' CPUs may round differently, and the parameters are the same on all.
+    kernel, bias, how = processes.broadcast_from_primary(fit)
     head = {"kernel": np.float32(kernel), "bias": np.float32(bias)}
     params = state.params | {"head": head}
     variables = {"params": params, "batch_stats": state.batch_stats}

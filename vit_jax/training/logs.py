@@ -118,9 +118,10 @@ class TrainLog:
         enough for signals to be answered and progress to be shown in time.
         """
         self._current.append((step, num_steps, metrics))
-        if len(self._current) > 2:
-            jax.block_until_ready(self._current[-3][-1])
-        elif len(self._current) == 2:
+        launched = [*self._previous, *self._current]
+        if len(launched) > 2:
+            jax.block_until_ready(launched[-3][-1])
+        if len(self._current) == 2:
             self._write_previous()
         self._progress.update(step)
 

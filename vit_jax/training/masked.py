@@ -143,6 +143,7 @@ def _prepare(
     So they are the same in every evaluation, whatever the batch size and the order.
     """
     numbers = images.sum(axis=(1, 2, 3), dtype=jnp.uint32)
-    keys = jax.vmap(functools.partial(jax.random.fold_in, jax.random.key(0)))(numbers)
+    root = jax.random.key(0, impl="threefry2x32")
+    keys = jax.vmap(functools.partial(jax.random.fold_in, root))(numbers)
     images = normalize(images, config_data)
     return images, model.draw_visible(keys, images.shape[1:])

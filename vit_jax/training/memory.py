@@ -12,6 +12,7 @@ from vit_jax import augment
 from vit_jax.models import memory
 from vit_jax.parallel import mesh as meshes
 from vit_jax.runs.run import Run
+from vit_jax.training import trainable
 from vit_jax.training.train_state import TrainState
 
 
@@ -23,6 +24,7 @@ def require_memory_to_train(
     state: TrainState,
     teacher: Run | None,
     *,
+    trained: frozenset[str] | None,
     num_microbatches: int,
     eval_batch_size: int,
 ) -> None:
@@ -31,14 +33,15 @@ def require_memory_to_train(
     A training step counts half of the sum of all layers' outputs. That is less than it
     takes, so that nothing which fits is refused: compiled steps of ViT-Tiny and
     ResNet-18 took 0.7 to 1.5 times the sum. `dispatch` compares what a compiled step
-    really takes. A teacher and an evaluation compute no gradient, and each counts the
-    largest output of a layer.
+    really takes. Layers before the first trained one, a teacher and an evaluation need
+    no gradient: where only a part is trained, the largest output of a layer counts, as
+    it does for these. A linear probe takes no step.
 
     Args:
       config: of the stage, complete.
       images: that are trained on.
       state: its shapes.
-      num_microbatches, eval_batch_size: see `experiment.Experiment`.
+      trained, num_microbatches, eval_batch_size: see `experiment.Experiment`.
 
     Raises:
       UserError: says what takes the most.
@@ -49,7 +52,9 @@ def require_memory_to_train(
     read, seen = math.prod(image_shape), math.prod(input_shape)
     batch_size = config.batch_size // mesh.size
     in_step = batch_size // num_microbatches
-    in_layers = sum(memory.activation_bytes(model, input_shape))
+    outputs = memory.activation_bytes(model, input_shape)
+    in_layers = sum(outputs) // 2 if trained is None else max(outputs)
+    with_gradients, _ = trainable.split(state.params, trained)
     on_device = config.data.placement == "device"
     kept = {
         "the training images": images.nbytes * on_device,
@@ -58,9 +63,9 @@ def require_memory_to_train(
         ),
     }
     of_step = {
-        "gradients (config.model)": memory.num_bytes(state.params) // parts,
+        "gradients (config.model)": memory.num_bytes(with_gradients) // parts,
         "a batch of images (config.batch_size)": batch_size * (read + 4 * seen),
-        "the layers' outputs for a batch (config.batch_size)": in_layers * in_step // 2,
+        "the layers' outputs for a batch (config.batch_size)": in_layers * in_step,
     }
     if teacher is not None:
         outputs = memory.activation_bytes(teacher.model, teacher.input_shape)
@@ -69,7 +74,8 @@ def require_memory_to_train(
             "the teacher's largest output for a batch (config.distill.teacher, "
             "config.batch_size)": in_step * max(outputs),
         }
-    memory.require_memory(kept | of_step, free)
+    if not config.linear_probe:
+        memory.require_memory(kept | of_step, free)
     # An evaluation comes between two steps, when nothing is left of them.
     memory.require_memory_to_score(
         model,

@@ -60,9 +60,10 @@ def make_plan(config: ConfigDict, num_examples: int, first_step: int = 0) -> Pla
         checkpoint_seconds = number
     else:
         checkpoint_every = max(1, convert(config.checkpoint_every))
-        # If one is a multiple of the other in epochs, it should also be one in steps,
-        # where rounding could prevent it. The steps between two stops are then always
-        # as many, and few are computed in vain (see `dispatch.program_size`).
+        # If checkpoints come every so many evaluations in epochs, they should also do
+        # so in steps, where rounding could prevent it. The steps between two stops are
+        # then always as many, and few are computed in vain (see
+        # `dispatch.program_size`).
         ratio = round(checkpoint_every / eval_every)
         if unit != "steps" and abs(checkpoint_every - ratio * eval_every) <= ratio:
             checkpoint_every = ratio * eval_every

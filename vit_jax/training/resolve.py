@@ -179,6 +179,6 @@ def check_settings(
         masked.check_settings(config)
     if config.time_budget and not config.num_steps:
         raise UserError(
-            f"config.time_budget is {show(config.time_budget)}, which only `python -m "
-            "vit_jax.main` converts to a number of steps; set config.num_steps here."
+            f"config.time_budget is {show(config.time_budget)}, which only the start "
+            "of a training converts to a number of steps; set config.num_steps here."
         )

@@ -10,7 +10,6 @@ from flax import traverse_util
 from ml_collections import ConfigDict
 
 from vit_jax import augment, models
-from vit_jax.config import default_config
 from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
 from vit_jax.pretrained import Report, Weights, load_pretrained
@@ -150,18 +149,6 @@ def load_own_run(path: str) -> Run | None:
         return None
     with own_tables():
         return load_run(path)
-
-
-def require_weights(config_pretrained: ConfigDict) -> None:
-    """Raises UserError for settings that have an effect only with weights."""
-    defaults = default_config().pretrained
-    for key, default in defaults.items():
-        if not config_pretrained.path and config_pretrained[key] != default:
-            raise UserError(
-                f"config.pretrained.{key} is {config_pretrained[key]}, which has an "
-                "effect only with weights, but config.pretrained.path is ''; give "
-                "their file or run folder."
-            )
 
 
 def _weights_of(run: Run) -> Weights:

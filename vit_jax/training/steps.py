@@ -40,7 +40,8 @@ def train_step(
       lr_scale: factor of the update, see `History.lr_scale`.
       objective, teacher: what is minimised, and its variables, see `objectives`.
       trained: names of the parameters that are trained, see `trainable`; None: all.
-        The others, and the statistics of their BatchNorms, stay the same bits.
+        The others stay the same bits, and so do the statistics of their BatchNorms if
+        these are `models.norms.BatchNorm`.
       num_microbatches, loss_scale: see `mean_gradients`.
       ema_decay: of the moving averages, see `next_averages`.
 

@@ -11,6 +11,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment
 from vit_jax.config import default_config
+from vit_jax.config.values import require_switched_on
 from vit_jax.data import Dataset
 from vit_jax.errors import UserError, shorten
 from vit_jax.parallel import processes
@@ -32,11 +33,6 @@ def load_teacher(config_distill: ConfigDict) -> Run | None:
     """
     path, step = config_distill.teacher, config_distill.step
     if not path:
-        if step is not None or config_distill.sha256:
-            raise UserError(
-                "config.distill.step or config.distill.sha256 names a checkpoint, but "
-                "config.distill.teacher is ''; give the folder of the teacher's run."
-            )
         return None
     try:
         # The processes have to agree before they read the checkpoint together.
@@ -54,8 +50,9 @@ def load_teacher(config_distill: ConfigDict) -> Run | None:
 def require_teacher(config: ConfigDict) -> None:
     """Raises UserError for settings of a teacher that would have no effect, or with
     which one of two heads would learn nothing."""
-    config_distill, defaults = config.distill, default_config().distill
-    own, usual = config_distill.temperature, defaults.temperature
+    require_switched_on(config, "distill.teacher", "the folder of the teacher's run")
+    config_distill = config.distill
+    own, usual = config_distill.temperature, default_config().distill.temperature
     has_two_heads = config.model.distillation_token
     if config_distill.teacher and has_two_heads and config_distill.alpha in (0, 1):
         raise UserError(
@@ -69,13 +66,6 @@ def require_teacher(config: ConfigDict) -> None:
             f"config.distill.temperature is {own:g}, which has an effect only with "
             "config.distill.kind=soft; set that, or leave the temperature out."
         )
-    for key in ("kind", "alpha", "temperature"):
-        if not config_distill.teacher and config_distill[key] != defaults[key]:
-            raise UserError(
-                f"config.distill.{key} is {config_distill[key]}, which has an effect "
-                "only with a teacher, but config.distill.teacher is ''; give the "
-                "folder of the teacher's run."
-            )
 
 
 def pin_teacher(config: ConfigDict, teacher: Run | None, train: Dataset) -> ConfigDict:

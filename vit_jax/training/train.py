@@ -13,6 +13,7 @@ from ml_collections import ConfigDict
 from vit_jax import data, models
 from vit_jax.config import check_config, make_config
 from vit_jax.config.stages import naming_stage
+from vit_jax.config.values import require_switched_on
 from vit_jax.errors import UserError
 from vit_jax.parallel import processes
 from vit_jax.runs.checkpoint import Checkpoints
@@ -31,7 +32,7 @@ from vit_jax.training.loop import Loop, is_finished
 from vit_jax.training.profile import Profiler
 from vit_jax.training.progress import say, waiting
 from vit_jax.training.results import keep_scores, score_best
-from vit_jax.training.start import FirstWeights, require_weights, with_variables
+from vit_jax.training.start import FirstWeights, with_variables
 from vit_jax.training.summary import describe_stage, summarize
 from vit_jax.training.teacher import load_teacher, require_teacher
 from vit_jax.training.train_state import TrainState
@@ -66,7 +67,7 @@ def train_and_evaluate(
     """
     config = processes.run_on_all(lambda: _read_settings(config))
     require_teacher(config)
-    require_weights(config.pretrained)
+    require_switched_on(config, "pretrained.path", "the weights' file or run folder")
     folder = RunFolder(workdir)
     # Before the folder is made, so that a mistake leaves none behind.
     say(f"loading {data.dataset_name(config.data)} ...")

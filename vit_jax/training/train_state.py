@@ -52,7 +52,7 @@ def key_for(
     one.
 
     Args:
-      root: the run's only key, `jax.random.key(config.seed)`.
+      root: the run's only key, made of config.seed.
       name: of the purpose, such as "augment"; names give independent streams.
       step: number of optimizer steps done before.
     """
