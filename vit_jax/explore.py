@@ -3,7 +3,8 @@
 python -m vit_jax.explore --config=CONFIG --out=DIR [--config.x=y ...]
 python -m vit_jax.explore --run=RUN --out=DIR
 
-Writes figures and summary.json to DIR. With a run, data and settings are those that it
+Writes figures and summary.json to DIR, and removes figures that an earlier call wrote
+there and this one does not write. With a run, data and settings are those that it
 was trained with, and t-SNE shows its features, too.
 """
 

@@ -17,6 +17,7 @@ from vit_jax.errors import UserError
 from vit_jax.models import backend
 from vit_jax.training import scoring, steps
 from vit_jax.training.experiment import make_experiment
+from vit_jax.training.train_state import make_root_key
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,13 +50,13 @@ class Sweep:
         # Each seed's initial state is its own run's, made by the same program.
         init_state = self.experiment.init_state.func
         initial = {
-            seed: jax.device_get(init_state(jax.random.key(seed)))
+            seed: jax.device_get(init_state(make_root_key(seed)))
             for seed in dict.fromkeys(seeds)
         }
         self.states = jax.tree.map(
             lambda *leaves: jnp.stack(leaves), *(initial[seed] for seed in seeds)
         )
-        self._root_keys = jnp.stack([jax.random.key(seed) for seed in seeds])
+        self._root_keys = jnp.stack([make_root_key(seed) for seed in seeds])
         rates = np.array([member.learning_rate for member in members])
         self._lr_scales = jnp.float32(rates / config.optim.learning_rate)
         # Members of one seed share their batches.

@@ -52,7 +52,7 @@ def test_curves_as_csv(reported):
     assert len(history) == len(records) > 2
     for row, record in zip(history, records, strict=True):
         assert (row["split"], int(row["step"])) == (record["split"], record["step"])
-        for key in ("epoch", "loss", "accuracy"):
+        for key in ("epoch", "loss", "accuracy", "seconds"):
             assert float(row[key]) == record[key]
         assert bool(row["images_per_second"]) == (row["split"] == "train")
     points = list(csv.DictReader((reported / "roc.csv").read_text().splitlines()))

@@ -204,7 +204,7 @@ def test_damaged_description(tmp_path):
     from_tfds.load("tiny_pictures/plain", str(tmp_path))
     (file,) = tmp_path.rglob("dataset_info.json")
     file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(UserError, match=r"description of tiny_pictures.* is damaged"):
+    with pytest.raises(UserError, match=r"of tiny_pictures/plain in /.* is damaged"):
         from_tfds.load("tiny_pictures/plain", str(tmp_path))
 
 

@@ -51,9 +51,8 @@ def test_the_largest_need_is_named():
 def test_an_evaluation_counts_its_images_and_the_largest_output(batch_size, words):
     model = models.ResNet(num_classes=2, width=8, stage_sizes=())
     options = {"batch_size": batch_size, "kept": {"parameters": 100}}
-    # An image has 192 bytes, and four times as many as float32; 8 channels of the stem
-    # are the largest output.
-    needed = 100 + batch_size * (192 + 4 * 192 + 4 * 8 * 64)
+    # An image has 192 bytes; 8 channels of the stem are the largest output.
+    needed = 100 + batch_size * (192 + 4 * 8 * 64)
     arguments = (model, SHAPE, SHAPE)
     memory.require_memory_to_score(*arguments, free=needed, **options)
     with pytest.raises(UserError, match=f"are for the largest output for {words}"):

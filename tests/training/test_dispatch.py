@@ -96,10 +96,24 @@ def test_a_compiled_step_that_does_not_fit_is_refused_with_a_way_out(
     monkeypatch.setattr(meshes, "free_bytes", lambda devices: 500_000)
     with pytest.raises(UserError) as refusal:
         dispatch.compile_training(experiment)
-    for words in ("512 images needs", "GB are free", "batch_size=", "placement=host"):
+    for words in ("512 images needs about", "GB are free", "config.batch_size="):
         assert words in str(refusal.value)
     smaller = int(str(refusal.value).split("config.batch_size=")[1].split()[0])
     assert 0 < smaller < 512
+    # The training images are fewer bytes than are missing.
+    assert "placement" not in str(refusal.value)
+
+
+@pytest.mark.slow
+def test_images_that_take_the_memory_of_a_step_may_stay_on_the_host(
+    tiny_config, splits, monkeypatch
+):
+    train = splits["train"].select(np.arange(1288).repeat(500))  # 41 MB
+    config = tiny_config(data__placement="device", data__mean=(0.5,), data__std=(1.0,))
+    experiment = make_experiment(config, {**splits, "train": train})
+    monkeypatch.setattr(meshes, "free_bytes", lambda devices: 100_000)
+    with pytest.raises(UserError, match=r" or config\.data\.placement=host\."):
+        dispatch.compile_training(experiment)
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from ml_collections import ConfigDict
 from vit_jax import augment, data
 from vit_jax.config.stages import stage_configs
 from vit_jax.training.plan import make_plan
+from vit_jax.training.train_state import make_root_key
 
 NUM_VIEWS = 8  # Of each image: one for each of the first passes over the data.
 
@@ -43,13 +44,13 @@ def augmented_views(
     views, captions = [], [[] for _ in indices]
     for epoch in range(NUM_VIEWS):
         normalized, targets = view(
-            jax.random.key(epoch),
+            make_root_key(epoch),
             jnp.asarray(chosen.images),
             jnp.arange(len(indices), dtype=jnp.int32),
             step=jnp.int32(0),
             epochs=jnp.full(len(indices), epoch, jnp.int32),
             indices=jnp.asarray(indices, jnp.int32),
-            run_key=jax.random.key(config.seed),
+            run_key=make_root_key(config.seed),
         )
         views.append(np.asarray(augment.to_pixels(normalized, mean, std)))
         for own, fractions in enumerate(np.array(targets)):

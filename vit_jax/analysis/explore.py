@@ -26,7 +26,8 @@ from vit_jax.runs.user_code import add_user_code
 
 Splits = Mapping[str, data.Dataset]
 
-# Names of the figures, beside those of duplicates.
+_SPLITS = ("train", "val", "test", "subset_test")
+# The names of all figures that there may be.
 _FIGURES = {
     "augmentation",
     "channel_histograms",
@@ -35,6 +36,7 @@ _FIGURES = {
     "class_samples",
     "patches",
     "tsne",
+    *(f"duplicates_{a}_{b}" for a in _SPLITS for b in _SPLITS),
 }
 # Limits on the columns and cells of a figure that remain legible.
 _MAX_SAMPLES = 10
@@ -232,7 +234,7 @@ def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
     make_folder(out, "--out")
     train, test = splits["train"], splits["test"]
     splits = data.named_splits(splits)
-    # Once: of images in a file it takes a while.
+    # They are computed once, because that takes a while for images in a file.
     config.data.mean, config.data.std = data.normalization(config.data, train)
     rng = np.random.default_rng(0)
     summary, figures = draw_data(config, splits, rng)
@@ -253,9 +255,8 @@ def explore(options: argparse.Namespace, unknown: Sequence[str]) -> None:
     summary["duplicates"], pairs = compare_splits(splits)
     figures |= pairs
     for path in out.glob("*.png"):
-        # Figures of an earlier call that this one does not replace.
-        is_own = path.stem in _FIGURES or path.stem.startswith("duplicates_")
-        if is_own and path.stem not in figures:
+        # It is of an earlier call, and this one does not replace it.
+        if path.stem in _FIGURES and path.stem not in figures:
             path.unlink()
     for name, figure in figures.items():
         print(style.save(figure, out / f"{name}.png"))

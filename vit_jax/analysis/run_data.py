@@ -49,7 +49,7 @@ MAX_IMAGES = 64
 def read_split(
     splits: Mapping[str, data.Dataset], split: str = "test", indices: str | None = None
 ) -> tuple[list[str], UInt8[np.ndarray, "n height width channels"]]:
-    """(captions, images) of a split.
+    """(captions, images) of a split; a caption has the number and the class.
 
     Args:
       indices: in the split, "0,1,2" for example, of which a repeated one counts once;
@@ -61,14 +61,17 @@ def read_split(
     require_known(split, data.named_splits(splits), "split", "give")
     dataset = splits[split]
     if indices is None:
-        # Not the first ones: a folder of images is in the order of its classes.
+        # The first ones would be of one class in a folder of images.
         numbers = data.batches.draw_shown(len(dataset), MAX_IMAGES)
     else:
         given = (_index(text, split, dataset) for text in indices.split(","))
         numbers = np.array(list(dict.fromkeys(given)))
     chosen = dataset.select(numbers)
     short = style.short_names(dataset.class_names)
-    captions = [f"true {short[label]}" for label in chosen.labels]
+    captions = [
+        f"{number}: true {short[label]}"
+        for number, label in zip(numbers, chosen.labels, strict=True)
+    ]
     return captions, chosen.images
 
 

@@ -90,12 +90,13 @@ def _find_prepared(name: str, data_dir: str) -> Any:
         return read_only_builder.builder_from_files(name, data_dir=data_dir or None)
     except tfds.core.DatasetNotFoundError:
         return None
-    except ImportError:
+    except (ImportError, MemoryError, OSError):
         raise
     except Exception as error:  # of a description that is cut off, of whatever kind
+        place = data_dir or "the data folder of TFDS"
         raise UserError(
-            f"The description of {name}, as it lies prepared on disk, is damaged "
-            f"({error}); remove its folder, so that it is prepared anew."
+            f"The description of {name} in {place} is damaged ({error}); delete the "
+            "folder of that dataset, so that it is prepared anew."
         ) from None
 
 

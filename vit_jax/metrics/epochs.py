@@ -45,8 +45,8 @@ def epoch_means(
     An interval may end anywhere, and evaluations at whole steps miss the ends of epochs
     by a little. So each window ends with the interval whose end is nearest to a whole
     number of epochs. An interval that is longer than an epoch is a window of its own,
-    and so is all of a log that ends before its first epoch does. Of an unfinished later
-    epoch, at least half is a window, and less than half is left out.
+    and so is all of a log that ends before its first epoch does. An unfinished later
+    epoch is a window if at least half of it is done, and else is left out.
 
     Args:
       steps: optimizer steps at the end of each interval, increasing.

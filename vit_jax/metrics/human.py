@@ -25,8 +25,9 @@ def load_counts(path: str | pathlib.Path, shape: tuple[int, int]) -> np.ndarray:
       UserError: no such file, not a .npy file, another shape or type, a negative count,
         or an image that nobody classified.
     """
+    file_path = user_path(path)
     try:
-        with user_path(path).open("rb") as file:
+        with file_path.open("rb") as file:
             counts = np.lib.format.read_array(file, allow_pickle=False)
     except Exception as error:  # A damaged head of the file has errors of all kinds.
         raise UserError(

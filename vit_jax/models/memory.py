@@ -79,8 +79,8 @@ def require_memory_to_score(
 ) -> None:
     """Refuses an evaluation that takes more memory than is free on a device.
 
-    The images count as they are stored and as the model sees them (float32), and of the
-    layers' outputs the largest one counts.
+    The images count as they are stored, and of their float32 copy and the layers'
+    outputs the largest one counts.
 
     Args:
       image_shape: of an image as it is stored.
@@ -94,9 +94,9 @@ def require_memory_to_score(
     """
     what = "images to score (config.eval_batch_size)" if batch_size > 1 else "one image"
     read, seen = math.prod(image_shape), math.prod(input_shape)
-    largest = max(activation_bytes(model, input_shape))
+    largest = max(4 * seen, *activation_bytes(model, input_shape))
     needs = {
-        what: batch_size * (read + 4 * seen),
+        what: batch_size * read,
         f"the largest output for {what}": batch_size * largest,
     }
     require_memory((kept or {}) | needs, free)

@@ -78,7 +78,8 @@ def _sentence(error: Exception) -> str | None:
                 f"The package {_PACKAGES.get(name, name)} is needed for this and not "
                 "installed; install it with pip."
             )
-    if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.ENAMETOOLONG):
+    is_path = isinstance(error, OSError) and error.filename is not None
+    if is_path and error.errno in (errno.EACCES, errno.ENAMETOOLONG):
         return (
             f"{error.filename} cannot be opened ({error.strerror}); give another path, "
             "or mend that."

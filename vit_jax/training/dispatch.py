@@ -174,12 +174,13 @@ def _require_memory(
     ]
     if fitting:
         advice.append(f"config.optim.num_microbatches={fitting[0]}")
-    if pipeline.split is not None:  # The images take memory that a step could have.
+    images = pipeline.split[0] if pipeline.split is not None else None
+    if images is not None and images.nbytes >= needed - free:
         advice.append("config.data.placement=host")
     raise UserError(
         f"A training step of {config.batch_size} images needs about "
         f"{needed / 1e9:,.2f} GB of free memory, but {free / 1e9:,.2f} GB are free; "
-        f"try {' or '.join(advice)}, or smaller still."
+        f"try {' or '.join(advice)}."
     )
 
 

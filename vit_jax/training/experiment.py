@@ -149,8 +149,7 @@ def make_experiment(
     trained = resolve.trained_names(config, params)
     num_microbatches = resolve.num_microbatches(config, model, image_shape)
     schedule, optimizer = _make_optimizer(config, plan, params)
-    # By name, since an environment variable changes what JAX does without one.
-    root_key = jax.random.key(config.seed, impl="threefry2x32")
+    root_key = train_state.make_root_key(config.seed)
     state_shapes, init_state = _make_init(
         config, mesh, root_key,
         model=model, optimizer=optimizer, image_shape=image_shape, trained=trained,

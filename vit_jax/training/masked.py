@@ -25,6 +25,7 @@ from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import normalize
 from vit_jax.training import scoring
 from vit_jax.training.objectives import reconstruction_losses
+from vit_jax.training.train_state import make_root_key
 
 # Number of images in the figure of reconstructions.
 _NUM_DRAWN = 6
@@ -143,7 +144,6 @@ def _prepare(
     So they are the same in every evaluation, whatever the batch size and the order.
     """
     numbers = images.sum(axis=(1, 2, 3), dtype=jnp.uint32)
-    root = jax.random.key(0, impl="threefry2x32")
-    keys = jax.vmap(functools.partial(jax.random.fold_in, root))(numbers)
+    keys = jax.vmap(functools.partial(jax.random.fold_in, make_root_key(0)))(numbers)
     images = normalize(images, config_data)
     return images, model.draw_visible(keys, images.shape[1:])

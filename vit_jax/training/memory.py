@@ -49,13 +49,14 @@ def require_memory_to_train(
     image_shape, free = images.shape[1:], meshes.free_bytes(mesh.local_devices)
     input_shape = augment.input_shape(image_shape, config.data.resize)
     parts = mesh.size if config.shard_params else 1
-    read, seen = math.prod(image_shape), math.prod(input_shape)
+    # The model's input is kept for the gradient of the first layer only.
+    read, seen = math.prod(image_shape), math.prod(input_shape) * (trained is None)
     batch_size = config.batch_size // mesh.size
     in_step = batch_size // num_microbatches
     outputs = memory.activation_bytes(model, input_shape)
     in_layers = sum(outputs) // 2 if trained is None else max(outputs)
     with_gradients, _ = trainable.split(state.params, trained)
-    on_device = config.data.placement == "device"
+    on_device = config.data.placement == "device" and not config.linear_probe
     kept = {
         "the training images": images.nbytes * on_device,
         "parameters and the optimizer's state (config.model)": (

@@ -43,6 +43,14 @@ class TrainState:
         return {"params": self.params, "batch_stats": self.batch_stats}
 
 
+def make_root_key(seed: int) -> Key[Array, ""]:
+    """The key that all random numbers of a run come from, whatever the environment.
+
+    Without a name JAX would take the kind of its keys from a setting of its own.
+    """
+    return jax.random.key(seed, impl="threefry2x32")
+
+
 def key_for(
     root: Key[Array, ""], name: str, step: int | Int[Array, ""]
 ) -> Key[Array, ""]:
@@ -52,7 +60,7 @@ def key_for(
     one.
 
     Args:
-      root: the run's only key, made of config.seed.
+      root: the run's only key, `make_root_key(config.seed)`.
       name: of the purpose, such as "augment"; names give independent streams.
       step: number of optimizer steps done before.
     """
