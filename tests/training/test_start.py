@@ -197,6 +197,6 @@ def test_what_does_not_fit_is_refused_before_training(
 
 def test_settings_of_weights_need_some(tiny_config, tmp_path):
     config = tiny_config(pretrained__head="keep")
-    with pytest.raises(UserError, match="head is keep, which has an effect"):
+    with pytest.raises(UserError, match="head is 'keep', which has an effect"):
         train_and_evaluate(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
