@@ -55,9 +55,20 @@ def test_shortened_names_differ():
     assert style.short_names(["x" * 30, "x" * 30]) == ["xxxxxx…xxxxxx"] * 2
 
 
-@pytest.mark.parametrize("count", [1, 10, 100])
-def test_colors_differ(count):
-    assert len({to_hex(color) for color in style.colors(count)}) == count
+def test_the_looks_of_series_differ():
+    looks = [style.series_look(index) for index in range(100)]
+    assert len({to_hex(look["color"]) for look in looks}) == 10
+    assert len({(look["color"], look["linestyle"]) for look in looks[:20]}) == 20
+    assert len({(look["color"], look["marker"]) for look in looks}) == 100
+
+
+def test_a_title_wider_than_its_figure_is_wrapped():
+    figure = style.new_figure(4, 3, "true golden-winged, predicted black-billed cuckoo")
+    figure.add_subplot()
+    figure.draw_without_rendering()
+    (title,) = figure.texts
+    extent = title.get_window_extent()
+    assert figure.bbox.x0 <= extent.x0 and extent.x1 <= figure.bbox.x1
 
 
 @pytest.mark.parametrize(("num_classes", "shown"), [(10, 10), (50, 50), (100, 25)])

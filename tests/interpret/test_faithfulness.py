@@ -83,3 +83,20 @@ def test_standard_errors_by_hand():
     mean, error = faithfulness.mean_and_error(areas[:1])
     np.testing.assert_allclose(mean, areas[0])
     assert np.isnan(error).all()
+
+
+@pytest.mark.parametrize("object_rows", [slice(0, 4), slice(4, 8)])
+def test_a_map_of_equal_cells_is_as_good_as_random_ones(object_rows):
+    """Wherever the object lies, of which the model sees the visible part."""
+
+    def predict(images):
+        fraction = images[:, object_rows].mean(axis=(1, 2, 3)) / 255
+        return np.stack([fraction, 1 - fraction], axis=1)
+
+    images = np.full((64, 8, 8, 1), 255, np.uint8)
+    equal = {"equal": np.zeros((64, 4, 4))}
+    arguments = (np.zeros(64, int), np.array([0], np.uint8))
+    _, scores = faithfulness.compare(predict, images, equal, *arguments)
+    for name in ("deletion", "insertion"):
+        # In rows from the top it would be 0.25.
+        assert abs(scores["equal"][f"{name}_minus_random"]) < 0.05

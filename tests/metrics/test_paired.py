@@ -1,4 +1,4 @@
-"""Paired comparison: counts by hand, and scipy's own bootstrap."""
+"""Paired comparison: counts by hand, and intervals that cover."""
 
 import math
 
@@ -31,9 +31,9 @@ def test_mcnemar_agrees_with_statsmodels():
         assert paired.mcnemar(a, b)["p_value"] == pytest.approx(expected, rel=1e-9)
 
 
-def test_bootstrap_agrees_with_scipy():
+def test_the_interval_of_many_images_agrees_with_scipys_bootstrap():
     a, b = _pair(300, 60, 30, 10)
-    difference, low, high = paired.bootstrap_difference(a, b)
+    difference, low, high = paired.accuracy_difference(a, b)
     assert difference == pytest.approx(30 / 400)
     theirs = scipy.stats.bootstrap(
         (a.astype(float) - b,),
@@ -46,11 +46,33 @@ def test_bootstrap_agrees_with_scipy():
     assert high == pytest.approx(theirs.high, abs=0.005)
 
 
-def test_bootstrap_is_seeded_and_paired():
-    a, b = _pair(3000, 901, 417, 703)
-    assert paired.bootstrap_difference(a, b) == paired.bootstrap_difference(a, b)
-    # Equal answers never differ, however the examples are drawn.
-    assert paired.bootstrap_difference(a, a) == (0, 0, 0)
+def test_the_interval_of_few_images_by_hand():
+    # (4 + 1) / 12 and (0 + 1) / 12 of the images with one more of either kind.
+    half = 1.96 * ((6 / 12 - (4 / 12) ** 2) / 12) ** 0.5
+    found = paired.accuracy_difference(*_pair(5, 4, 0, 1))
+    assert found == pytest.approx((0.4, 4 / 12 - half, 4 / 12 + half))
+    # One image says nothing, and equal answers do not exclude a small difference.
+    assert paired.accuracy_difference(*_pair(0, 1, 0, 0)) == pytest.approx(
+        (1, 1 / 3 - 1.96 * (8 / 27) ** 0.5, 1)
+    )
+    difference, low, high = paired.accuracy_difference(*_pair(900, 0, 0, 100))
+    assert difference == 0 and -low == high == pytest.approx(0.0028, abs=1e-4)
+
+
+def test_the_interval_does_not_contradict_mcnemar_of_few_mistakes():
+    for wins in range(1, 9):
+        a, b = _pair(980, wins, 0, 20 - wins)
+        _, low, _ = paired.accuracy_difference(a, b)
+        assert (low > 0) == (paired.mcnemar(a, b)["p_value"] < 0.05), wins
+
+
+def test_the_interval_covers_the_true_difference():
+    rng, covered = np.random.default_rng(0), 0
+    for _ in range(2000):
+        counts = rng.multinomial(100, [0.9, 0.04, 0.01, 0.05])
+        _, low, high = paired.accuracy_difference(*_pair(*counts))
+        covered += low <= 0.03 <= high
+    assert 0.94 < covered / 2000 < 0.99
 
 
 def test_mean_and_std():

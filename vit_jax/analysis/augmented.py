@@ -8,6 +8,7 @@ from ml_collections import ConfigDict
 
 from vit_jax import augment, data
 from vit_jax.config.stages import stage_configs
+from vit_jax.figures import style
 from vit_jax.training.plan import make_plan
 from vit_jax.training.train_state import make_root_key
 
@@ -41,6 +42,7 @@ def augmented_views(
         )
     )
     chosen = dataset.select(indices)
+    names = style.short_names(dataset.class_names)
     views, captions = [], [[] for _ in indices]
     for epoch in range(NUM_VIEWS):
         normalized, targets = view(
@@ -56,7 +58,7 @@ def augmented_views(
         for own, fractions in enumerate(np.array(targets)):
             fractions[own] = 0
             partner = fractions.argmax()
-            name = dataset.class_names[chosen.labels[partner]]
+            name = names[chosen.labels[partner]]
             is_mixed = fractions[partner] >= 0.005
             caption = f"+ {fractions[partner]:.0%} {name}" if is_mixed else ""
             captions[own].append(caption)

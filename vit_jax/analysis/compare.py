@@ -68,9 +68,9 @@ COST_NOTE = (
     "validation accuracy is the accuracy on the test split."
 )
 TEST_NOTE = (
-    "Test accuracy of a run minus that of the first, on the same images: bootstrap "
-    "interval over images and McNemar's exact test. They compare these trained models; "
-    "the variation of a recipe shows only over several seeds."
+    "Test accuracy of a run minus that of the first, on the same images: the interval "
+    "of Bonett and Price (2012) over images and McNemar's exact test. They compare "
+    "these trained models; the variation of a recipe shows only over several seeds."
 )
 
 SEEDS_NOTE = (

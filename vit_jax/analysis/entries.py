@@ -223,7 +223,7 @@ def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
     Returns:
       run, against, difference (accuracy of `run` minus that of `against`), low, high
-      (95% bootstrap interval), only_run, only_against (images that only that
+      (its 95% interval over images), only_run, only_against (images that only that
       run classifies correctly), p_value (McNemar's exact test).
 
     Raises:
@@ -239,7 +239,7 @@ def paired_tests(entries: Sequence[Entry]) -> list[dict[str, Any]]:
         if not same or here.class_names != there.class_names:
             raise different_splits(first.name, other.name)
         pair = other.correct, first.correct
-        difference, low, high = paired.bootstrap_difference(*pair)
+        difference, low, high = paired.accuracy_difference(*pair)
         test = paired.mcnemar(*pair)
         rows.append(
             {

@@ -25,11 +25,12 @@ def training_curves(
     rows = ((loss, "loss (nats)", 1), (accuracy, "accuracy (%)", 100))
     for axes_row, (splits, unit, factor) in zip(grid, rows, strict=True):
         for axes, (split, curves) in zip(axes_row, splits.items(), strict=True):
-            looks = zip(curves.items(), style.colors(len(curves)), strict=True)
-            for index, ((name, (x, y)), color) in enumerate(looks):
-                dashes = style.LINE_STYLES[index % 4]
-                look = {"color": color, "label": style.legend_name(name)}
-                style.draw_measured(axes, x, factor * y, dashes, **look)
+            names = style.legend_names([*curves])
+            for index, (name, (x, y)) in enumerate(
+                zip(names, curves.values(), strict=True)
+            ):
+                look = style.series_look(index) | {"label": name}
+                style.draw_measured(axes, x, factor * y, **look)
             style.label_axes(axes, split, "epoch")
         axes_row[0].set_ylabel(unit, fontsize=10)
     style.legend_beside(grid[0, -1])
@@ -52,15 +53,9 @@ def accuracy_over_time(
     figure = style.new_figure(7.2, 4.4, "Accuracy over training time")
     axes = figure.add_subplot()
     style.label_axes(axes, "", f"training time ({unit})", f"{split} accuracy (%)")
-    looks = zip(groups.items(), style.colors(len(groups)), strict=True)
-    for index, ((name, runs), color) in enumerate(looks):
-        look = {
-            "color": color,
-            "linestyle": style.LINE_STYLES[index % 4],
-            "marker": style.MARKERS[index % len(style.MARKERS)],
-            "markersize": 4,
-            "linewidth": 1.6,
-        }
+    names = style.legend_names([*groups])
+    for index, (name, runs) in enumerate(zip(names, groups.values(), strict=True)):
+        look = style.series_look(index) | {"markersize": 4, "linewidth": 1.6}
         last = []
         for seconds, accuracy in runs:
             known = np.isfinite(accuracy)
@@ -71,7 +66,7 @@ def accuracy_over_time(
         end = f"{seeds}ends at {np.mean(last):.1f}" if last else "no evaluations"
         if not last:
             look |= {"linestyle": "none", "marker": "none"}
-        axes.plot([], [], **look, label=f"{style.legend_name(name)} ({end})")
+        axes.plot([], [], **look, label=f"{name} ({end})")
     axes.set_xlim(left=0)
     axes.legend(fontsize=9, frameon=False, loc="best")
     return figure

@@ -40,7 +40,8 @@ def confusion_matrix(
         look = {"ha": "center", "va": "center", "fontsize": font_size}
         for row, column in zip(*np.nonzero(matrix), strict=True):
             text = f"{matrix[row, column]}\n{percent[row, column]:.1f}%"
-            color = "white" if percent[row, column] > 50 else "black"
+            # Where white has the larger contrast.
+            color = "white" if percent[row, column] > 70 else "black"
             axes.text(column, row, text, color=color, **look)
     return figure
 

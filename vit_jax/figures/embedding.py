@@ -27,17 +27,15 @@ def class_scatter(
     panels = figure.subplots(1, len(coordinates), squeeze=False)[0]
     many = len(class_names) > style.MAX_CLASSES
     named = class_names[: style.PALETTE.index(style.GREY)] if many else class_names
-    palette = style.colors(len(named))
     for axes, (name, points) in zip(panels, coordinates.items(), strict=True):
-        for index, class_name in enumerate(named):
+        for index, class_name in enumerate(style.legend_names(named)):
             axes.scatter(
                 *points[labels == index].T,
                 s=14,
                 linewidths=0,
                 alpha=0.75,
-                color=palette[index],
-                marker=style.MARKERS[index % len(style.MARKERS)],
-                label=style.legend_name(class_name),
+                label=class_name,
+                **style.series_look(index),
             )
         if many:
             label = f"{len(class_names) - len(named)} other classes"

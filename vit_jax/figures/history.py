@@ -122,7 +122,8 @@ def _draw_panel(
         if key not in measured:
             continue
         values = panel.scale * measured[key]
-        style.draw_measured(axes, epochs, values, dashes, color=color, label=label)
+        look = {"linestyle": dashes, "color": color, "label": label}
+        style.draw_measured(axes, epochs, values, **look)
     if panel.log_scale and len(axes.lines) > 1:
         axes.set_yscale("log", nonpositive="mask")
         # The default writes powers as formulas, which `new_figure` shows as typed.

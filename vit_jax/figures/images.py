@@ -72,16 +72,16 @@ def class_samples(
     which: str = "each class",
 ) -> Figure:
     """One row for each class, its name on the left; `which` they are, for the title."""
-    num_samples = images.shape[1]
+    num_samples, names = images.shape[1], style.short_names(class_names, 24)
     figure = _grid(
         len(class_names) * num_samples,
         num_samples,
         lambda axes, index: style.show_image(axes, images[divmod(index, num_samples)]),
         f"Samples of {which}",
         cell=(0.8, 0.8),
-        margin=1.0,
+        # A letter of a name is 0.08 inches wide.
+        margin=0.2 + 0.08 * max(map(len, names)),
     )
-    names = style.short_names(class_names, 24)
     for axes, name in zip(figure.axes[::num_samples], names, strict=True):
         axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=10)
     return figure
@@ -115,8 +115,10 @@ def class_patches(
     they are.
     """
 
+    short = style.short_names(class_names)
+
     def draw(axes: Axes, index: int) -> None:
-        _show_patches(axes, images[index], patch_size, class_names[index])
+        _show_patches(axes, images[index], patch_size, short[index])
 
     title = _describe_patches(images.shape[1:3], patch_size)
     title = f"One image of {which} as {title}"

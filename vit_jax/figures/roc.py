@@ -33,6 +33,7 @@ def roc_curves(
     title = f"ROC curves, each class against the others{note}"
     figure = style.new_figure(9.6, 4.2, title)
     whole, magnified = figure.subplots(1, 2, sharey=True)
+    names = style.legend_names(class_names)
     for axes in (whole, magnified):
         style.label_axes(axes, "", "false positive rate (%)", "true positive rate (%)")
         for curve in others:
@@ -41,7 +42,7 @@ def roc_curves(
             area = curves[index].auc
             area = "no curve" if math.isnan(area) else f"{area:.4f}"
             look = {"color": style.PALETTE[place], "ls": style.LINE_STYLES[place // 4]}
-            label = f"{style.legend_name(class_names[index])} ({area})"
+            label = f"{names[index]} ({area})"
             _draw_curve(axes, curves[index], linewidth=1.5, label=label, **look)
         if others:
             axes.plot([], [], color="0.85", label="other classes")

@@ -8,7 +8,6 @@ import os
 import pathlib
 from collections.abc import Sequence
 
-import matplotlib
 import numpy as np
 from jaxtyping import Int, Shaped, UInt8
 from matplotlib import font_manager
@@ -46,15 +45,16 @@ _ZERO_WIDTH_SPACE = "\u200b"
 MAX_CLASSES = 20
 
 
-def colors(count: int) -> list:
-    """One colour for each of `count` series or classes.
+def series_look(index: int) -> dict[str, str]:
+    """Colour, dashes and marker of a series or a class, from 0.
 
-    Ten are distinct; more are taken evenly from a continuous colour map, in which
-    neighbours look alike.
+    Ten colours are distinct. With dashes 20 lines are, and with markers 100 classes.
     """
-    if count <= len(PALETTE):
-        return list(PALETTE[:count])
-    return list(matplotlib.colormaps["turbo"](np.linspace(0.02, 0.98, count)))
+    return {
+        "color": PALETTE[index % len(PALETTE)],
+        "linestyle": LINE_STYLES[index % len(LINE_STYLES)],
+        "marker": MARKERS[(index + index // len(PALETTE)) % len(MARKERS)],
+    }
 
 
 def shown_classes(
@@ -129,7 +129,7 @@ def new_figure(width: float, height: float, title: str = "") -> Figure:
     figure = _PlainFigure(figsize=(width, height), layout="constrained")
     figure.get_layout_engine().set(w_pad=0.07, h_pad=0.07)  # inches
     if title:
-        figure.suptitle(title, fontsize=12, fontweight="bold")
+        figure.suptitle(title, fontsize=12, fontweight="bold", wrap=True)
     return figure
 
 
@@ -169,12 +169,15 @@ def _shorten_apart(names: list[str], length: int) -> list[str]:
     return [f"{ellipsize(name, length - 4)} {i}" for i, name in enumerate(names)]
 
 
-def legend_name(name: str) -> str:
-    """The name of a class or a run as a label that every legend shows.
+def legend_names(names: Sequence[str]) -> list[str]:
+    """Names of classes or runs, shortened, as labels that every legend shows.
 
     Matplotlib leaves labels that begin with "_" out of its legends.
     """
-    return f"{_ZERO_WIDTH_SPACE}{name}" if name.startswith("_") else name
+    return [
+        f"{_ZERO_WIDTH_SPACE}{name}" if name.startswith("_") else name
+        for name in short_names(names, 40)
+    ]
 
 
 def label_axes(axes: Axes, title: str = "", x: str = "", y: str = "") -> None:
@@ -218,13 +221,11 @@ def legend_above(axes: Axes, num_columns: int, **options) -> None:
     axes.legend(**place, ncols=num_columns, fontsize=9, frameon=False, **options)
 
 
-def draw_measured(
-    axes: Axes, x: np.ndarray, y: np.ndarray, dashes: str, **look
-) -> None:
+def draw_measured(axes: Axes, x: np.ndarray, y: np.ndarray, **look) -> None:
     """A line through the values that are finite; a dot if there is only one."""
     known = np.isfinite(y)
-    marker = "o" if known.sum() == 1 else None
-    axes.plot(x[known], y[known], dashes, marker=marker, linewidth=1.6, **look)
+    look |= {"marker": "o" if known.sum() == 1 else None, "linewidth": 1.6}
+    axes.plot(x[known], y[known], **look)
 
 
 def show_image(axes: Axes, image: UInt8[np.ndarray, "h w c"], title: str = "", **text):

@@ -61,9 +61,14 @@ def describe(curves: Curves, control: Curves) -> dict[str, float]:
 
 
 def ranks(heat_maps: Maps) -> Int[np.ndarray, "n rows columns"]:
-    """0 in the cell of each map with the highest value, 1 in the next, and so on."""
+    """0 in the cell of each map with the highest value, 1 in the next, and so on.
+
+    Equal cells, such as the many of Grad-CAM that are 0, come in a random order that is
+    always the same. In rows from the top they would favour objects there.
+    """
     flat = heat_maps.reshape(len(heat_maps), -1)
-    order = np.argsort(-flat, axis=1, kind="stable")
+    # Another seed than that of the random maps, which these are compared with.
+    order = np.lexsort((np.random.default_rng(1).random(flat.shape), -flat), axis=1)
     return np.argsort(order, axis=1).reshape(heat_maps.shape)
 
 
@@ -98,7 +103,9 @@ def measure(
 ) -> Curves:
     """Removes and inserts cells of the maps' grid in order of their marks.
 
-    Petsiuk et al., 2018, "RISE" (arXiv:1806.07421), section 4.
+    Petsiuk et al., 2018, "RISE" (arXiv:1806.07421), section 4. Their insertion begins
+    with the image blurred; here it begins with an image of one colour, so that areas
+    compare kinds of maps, and not with those that others published.
 
     Args:
       predict: images -> probabilities [n, classes].

@@ -35,26 +35,24 @@ def mcnemar(
     return {"only_a": only_a, "only_b": only_b, "p_value": p_value}
 
 
-def bootstrap_difference(
+def accuracy_difference(
     correct_a: Bool[np.ndarray, " n"], correct_b: Bool[np.ndarray, " n"]
 ) -> tuple[float, float, float]:
     """Accuracy of a minus that of b (fractions), and the ends of its 95% interval.
 
-    It is the percentile interval of a bootstrap of 10,000 resamples, examples kept in
-    pairs. Each example contributes +1, 0 or -1, so drawing n examples with replacement
-    is one draw of a multinomial of those three counts: exact, and independent of n.
-    scipy.stats.bootstrap draws the examples themselves, which takes seconds for 10,000
-    images in place of 10 ms.
+    It is the interval of Bonett and Price ("Adjusted Wald Confidence Interval for a
+    Difference of Binomial Proportions Based on Paired Data", J. Educ. Behav. Stat. 37,
+    2012), which adds an example to each kind on which the models disagree. So it is
+    not too narrow where they disagree on few examples, or on none.
     """
     n = len(correct_a)
-    only_a = np.mean(correct_a & ~correct_b)
-    only_b = np.mean(correct_b & ~correct_a)
-    # Clipped, since the first two may sum to 1 + 1e-16.
-    fractions = [only_a, only_b, max(0.0, 1 - only_a - only_b)]
-    draws = np.random.default_rng(0).multinomial(n, fractions, 10_000)
-    tail = (1 - 0.95) / 2
-    low, high = np.quantile((draws[:, 0] - draws[:, 1]) / n, [tail, 1 - tail])
-    return float(only_a - only_b), float(low), float(high)
+    only_a = int((correct_a & ~correct_b).sum())
+    only_b = int((correct_b & ~correct_a).sum())
+    wins, losses = (only_a + 1) / (n + 2), (only_b + 1) / (n + 2)
+    # 1.96 standard errors. No difference is above 1.
+    half = 1.96 * math.sqrt((wins + losses - (wins - losses) ** 2) / (n + 2))
+    low, high = max(-1.0, wins - losses - half), min(1.0, wins - losses + half)
+    return (only_a - only_b) / n, low, high
 
 
 def mean_and_std(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
