@@ -24,6 +24,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -97,7 +98,7 @@ def write_result(out: pathlib.Path | None, name: str, result: dict[str, Any]) ->
     if out is None:
         return
     file = out / f"{name}_{result['platform']}.json"
-    command = " ".join(["python -m experiments.benchmark", *sys.argv[1:]])
+    command = shlex.join(["python", "-m", "experiments.benchmark", *sys.argv[1:]])
     write_file(file, json.dumps(result | {"command": command}, indent=1) + "\n")
 
 
@@ -151,7 +152,8 @@ def main(arguments: Sequence[str]) -> int:
             "`pip install -e '.[benchmark]'`."
         )
     names = options.models.split(",")
-    for name in names:
+    # The soak is a training of another config.
+    for name in names if asked != ["soak"] else ():
         # A mistake in a setting is found before anything is measured.
         load_config(name, options.batch_size, overrides)
     if options.startup and overrides:

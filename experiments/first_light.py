@@ -33,9 +33,9 @@ from typing import Any
 from experiments.first_lighting.parts import make_parts, planned_seconds
 from experiments.first_lighting.session import Part, Session, write_result
 from experiments.launching.jobs import is_finished
-from experiments.launching.options import LEFT_OVER, positive_float
+from experiments.launching.options import LEFT_OVER, choose, positive_float
 from experiments.launching.pack import pack
-from vit_jax.errors import UserError, require_known
+from vit_jax.errors import UserError
 from vit_jax.files import make_folder, user_path
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.parallel.signals import StopSignals
@@ -78,10 +78,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _choose(parts: Sequence[Part], only: str | None) -> list[Part]:
     known = {part.name: part for part in parts}
-    names = only.split(",") if only else known
-    for name in names:
-        require_known(name, known, "part", "take")
-    return [known[name] for name in names]
+    return [known[name] for name in choose(only, known, known, "part")]
 
 
 def _read(file: pathlib.Path) -> dict[str, Any]:

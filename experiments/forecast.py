@@ -16,14 +16,13 @@ in experiments/forecasting/targets/. Further arguments are settings, such as
 """
 
 import json
-import sys
+import shlex
 from collections.abc import Sequence
 
 from experiments.forecasting import targets
 from vit_jax.config import apply_overrides, check_config, load_config_file
-from vit_jax.errors import UserError
 from vit_jax.files import make_folder, user_path, write_file
-from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser
+from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -51,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
 
     (device,) = targets.describe_devices(target)
     experiment = programs.make_described(config, device)
-    result = {"config": " ".join([options.config, *overrides])}
+    result = {"config": shlex.join([options.config, *overrides])}
     result |= report.describe(experiment, target)
     text = report.as_markdown(result)
     print(text)
@@ -61,7 +60,5 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main(sys.argv[1:])
-    except UserError as error:
-        sys.exit(f"error: {error}")
+    # Its programs are for a GPU that is not here.
+    run_command(main, keep_programs=False)

@@ -20,14 +20,15 @@ command goes on).
 
 import argparse
 import dataclasses
-import fnmatch
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.launching.jobs import Job, Jobs
 from experiments.launching.options import (
     add_arguments,
+    choose,
+    data_flags,
     data_settings,
     parse,
     run_until,
@@ -38,7 +39,7 @@ from experiments.launching.study import run_study
 from experiments.launching.summary import describe_place, show_mean_std
 from vit_jax.analysis.tables import markdown_table, write_csv
 from vit_jax.config import load_config_file
-from vit_jax.errors import UserError, require_known
+from vit_jax.errors import UserError
 from vit_jax.files import write_file
 from vit_jax.metrics.paired import mean_and_std
 from vit_jax.parallel.commands import make_parser, run_command
@@ -109,8 +110,8 @@ def make_jobs(options: argparse.Namespace) -> dict[Job, tuple[str, str]]:
             )
     shared = options.settings | data_settings(options.data)
     known = ROWS | EXTRA_ROWS
-    names = _choose(options.only, known, [*ROWS])
-    protocols = _choose(options.protocols, PROTOCOLS, PROTOCOLS)
+    names = choose(options.only, known, ROWS, "row")
+    protocols = choose(options.protocols, PROTOCOLS, PROTOCOLS, "protocol")
     # Each study's own seed comes first.
     first_seeds = {name: load_config_file(known[name].config).seed for name in names}
     jobs = {}
@@ -120,20 +121,12 @@ def make_jobs(options: argparse.Namespace) -> dict[Job, tuple[str, str]]:
                 row, seed = known[name], first_seeds[name] + number
                 settings = {**shared, **protocol_settings(row, protocol)}
                 if options.small:
-                    settings |= small_settings(row.config)
+                    settings |= small_settings(row.config, options.settings)
                 job = Job(
                     f"{name}-{protocol}-s{seed}", row.config, settings | {"seed": seed}
                 )
                 jobs[job] = name, protocol
     return jobs
-
-
-def _choose(text: str | None, known: Iterable[str], default: Iterable[str]):
-    words = text.split(",") if text else default
-    names = [name for word in words for name in fnmatch.filter(known, word) or [word]]
-    for name in names:
-        require_known(name, known, "row or protocol", "take")
-    return [*dict.fromkeys(names)]
 
 
 def make_line(jobs: Jobs, job: Job, row: str, protocol: str) -> dict[str, Any]:
@@ -158,6 +151,8 @@ def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, A
         done = [r for r in runs if r["row"] == name and "test_accuracy" in r]
         by = {p: [r for r in done if r["protocol"] == p] for p in PROTOCOLS}
         original, held_out = ([r["test_accuracy"] for r in by[p]] for p in PROTOCOLS)
+        # Those of the other protocol have another length.
+        timed = by["original"] or by["holdout"]
         won = [
             r["test_accuracy"] - r["last_accuracy"]
             for r in by["original"]
@@ -185,8 +180,8 @@ def make_table(runs: Sequence[Mapping[str, Any]]) -> tuple[str, list[dict[str, A
                 _show_difference(difference),
                 show_mean_std(held_out),
                 show_mean_std(won),
-                show_mean_std((r["train_seconds"] for r in done), 1),
-                show_mean_std((r["images_per_second"] for r in done), 1e-3),
+                show_mean_std((r["train_seconds"] for r in timed), 1),
+                show_mean_std((r["images_per_second"] for r in timed), 1e-3),
             ]
         )
     head = ["config", "reported (%)", "its protocol", "ours, by it (%)", "difference"]
@@ -243,9 +238,10 @@ def write_tables(jobs: Jobs, planned: Mapping[Job, tuple[str, str]]) -> None:
 
 
 def write_reports(
-    jobs: Jobs, planned: Mapping[Job, tuple[str, str]], deadline: float
+    jobs: Jobs, planned: Mapping[Job, tuple[str, str]], options: argparse.Namespace
 ) -> None:
     """`evaluate --report` of each row's first seed on the hold-out, once each."""
+    flags = ["--report", *data_flags(options.data)]
     for job, (_, protocol) in planned.items():
         path = jobs.folder(job).path
         first = load_config_file(job.config).seed
@@ -253,7 +249,7 @@ def write_reports(
         if not is_meant or not jobs.is_finished(job) or (path / "report.html").exists():
             continue
         status = run_until(
-            deadline, "vit_jax.evaluate", f"--workdir={path}", "--report"
+            options.deadline, "vit_jax.evaluate", f"--workdir={path}", *flags
         )
         if status != 0:
             reason = "no time was left" if status is None else f"exit status {status}"
@@ -283,7 +279,7 @@ def main(arguments: Sequence[str]) -> int:
     def write() -> None:
         write_tables(jobs, planned)
         if options.report and not jobs.is_stopped:
-            write_reports(jobs, planned, options.deadline)
+            write_reports(jobs, planned, options)
             say(str(pack_figures(jobs.out)))
 
     return run_study("reproduce", jobs, [*planned], options, write=write)

@@ -27,7 +27,9 @@ from experiments.launching.jobs import Job, Jobs
 from experiments.launching.options import (
     LENGTHS,
     add_arguments,
+    choose,
     data_settings,
+    json_path,
     parse,
     positive_float,
     refuse_data_of_digits,
@@ -46,11 +48,11 @@ from experiments.searching.record import (
     read_record,
     require_same_base,
     require_same_configs,
+    require_same_rows,
     write_record,
 )
 from vit_jax.config import load_config_file
-from vit_jax.errors import UserError, require_known
-from vit_jax.files import user_path
+from vit_jax.errors import UserError
 from vit_jax.parallel.commands import make_parser, run_command
 from vit_jax.training.progress import say
 
@@ -58,13 +60,13 @@ RESULTS = pathlib.Path(__file__).parent / "results"
 
 
 def _choose_arms(study: Study, options: argparse.Namespace) -> list[str]:
-    arms = options.arms.split(",") if options.arms else list(study.arms)
-    for arm in arms:
-        require_known(arm, study.arms, "arm", "take")
+    if options.final:
+        return ["base"]
+    arms = choose(options.arms, study.arms, study.arms, "arm")
     given = [k for k in LENGTHS if options.settings.get(k, "None") != "None"]
     lengths = [f"--config.{key}" for key in given]
     lengths += ["--epochs"] if options.epochs else []
-    if options.final or not lengths:
+    if not lengths:
         return arms
     if len(lengths) > 1:
         raise UserError(f"{' and '.join(lengths)} each give a length; leave one out.")
@@ -93,16 +95,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--all_images", action="store_true", help="--final: train on the hold-out, too"
     )
-    parser.add_argument("--record", metavar="FILE.json", type=user_path)
+    parser.add_argument("--record", metavar="FILE.json", type=json_path)
     options = parse(parser, arguments)
     if not options.study:
         raise UserError(f"--study is missing; give one of {', '.join(STUDIES)}.")
     refuse_data_of_digits(options.data, load_config_file(STUDIES[options.study].config))
-    if options.record and options.record.suffix != ".json":
-        raise UserError(
-            f"--record is {options.record}, but the record is a JSON file, beside "
-            "which the table is written as .md; give a name that ends in .json."
-        )
     for name in ("arms", "epochs"):
         if options.final and getattr(options, name):
             raise UserError(
@@ -149,8 +146,10 @@ def main(arguments: Sequence[str]) -> int:
         for job in plan_final(search):
             if isinstance(job, Job):
                 job.load_config()  # A mistake is found before the first training.
+        require_same_rows(record["final"], search.our_jobs(), file)
     else:
         require_same_base(record, arms, study, file)
+        require_same_rows(record["runs"], arms, file)
     if options.dry_run:
         for item in plan_final(search) if options.final else arms:
             print(item if isinstance(item, str) else shlex.join(jobs.command(item)))
@@ -158,10 +157,13 @@ def main(arguments: Sequence[str]) -> int:
     if options.final:
         final, probes, left = train_final(search, options.deadline)
         all_jobs = [*final, *probes]
+        # Anew: somebody may have added to it while the runs were trained.
+        record = read_record(file, study)
         record["final"] |= report_final(search, final)
     else:
         all_jobs = [*arms]
         left = jobs.launch(all_jobs, deadline=options.deadline, retry=options.retry)
+        record = read_record(file, study)
         for job, arm in arms.items():
             record["learned"].setdefault(arm, "")
             if jobs.is_finished(job):
@@ -171,7 +173,7 @@ def main(arguments: Sequence[str]) -> int:
         write_record(file, record, study)
         say(str(file.with_suffix(".md")))
     status = 0
-    if options.final and not jobs.is_stopped:
+    if options.final and not jobs.is_stopped and options.time_limit_seconds:
         status = compare_final(search, final, options.deadline)
     say(str(jobs.pack("search")))
     return report_left(jobs, all_jobs, left) or status

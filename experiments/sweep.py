@@ -27,6 +27,7 @@ from experiments.launching.options import (
     LENGTHS,
     add_seeds,
     data_settings,
+    json_path,
     positive_float,
     refuse_data_of_digits,
     refuse_place,
@@ -39,7 +40,7 @@ from vit_jax import data, models
 from vit_jax.analysis.tables import markdown_table
 from vit_jax.config import apply_overrides, load_config_file
 from vit_jax.errors import UserError
-from vit_jax.files import as_json, make_folder, user_path, write_file
+from vit_jax.files import as_json, make_folder, write_file
 from vit_jax.models import backend
 from vit_jax.parallel.commands import SETTINGS_EPILOG, make_parser, run_command
 from vit_jax.runs.checkpoint import Checkpoints
@@ -118,7 +119,7 @@ def main(arguments: Sequence[str]) -> None:
     """Trains the grid of rates and seeds and writes table and JSON."""
     parser = make_parser("experiments.sweep", __doc__, epilog=SETTINGS_EPILOG)
     parser.add_argument("--config", required=True, metavar="CONFIG[:VARIANT]")
-    parser.add_argument("--out", required=True, metavar="FILE.json", type=user_path)
+    parser.add_argument("--out", required=True, metavar="FILE.json", type=json_path)
     parser.add_argument("--learning_rates", help="default: the config's")
     add_seeds(parser, default=1)
     parser.add_argument(

@@ -64,7 +64,7 @@ def make_jobs(
 
     def job(name: str, variant: str, settings: Mapping[str, Any]) -> Job:
         config = f"{_CONFIG}:{variant}"
-        small = small_settings(config) if options.small else {}
+        small = small_settings(config, options.settings) if options.small else {}
         if small and variant not in ("pretrain", "mae"):
             small["data.val_per_class"] = 20
         if small and variant == "finetune":
@@ -196,12 +196,14 @@ def main(arguments: Sequence[str]) -> int:
     refuse_place(options.data100, given, "--data100")
     jobs = Jobs(options.out, parallel=options.parallel)
     helpers, arms = make_jobs(jobs, options)
+    scratch = {seed: job for job, (arm, seed) in arms.items() if arm == "scratch"}
     return run_study(
         "transfer",
         jobs,
         [*helpers.values(), *arms],
         options,
         needs={job: helpers[arm] for job, (arm, _) in arms.items() if arm in helpers},
+        bases={job: scratch[seed] for job, (_, seed) in arms.items()},
         write=lambda: write_tables(jobs, helpers, arms),
     )
 

@@ -12,10 +12,12 @@ by hand, is taken as it is.
 import contextlib
 import errno
 import hashlib
+import itertools
 import json
 import math
 import os
 import pathlib
+import secrets
 import shutil
 import stat
 import tempfile
@@ -45,6 +47,17 @@ def cache_folder() -> pathlib.Path:
             "XDG_CACHE_HOME to a folder of yours."
         ) from None
     return pathlib.Path(root) / "vit_jax"
+
+
+def make_cache_folder() -> pathlib.Path:
+    """Creates `cache_folder`, for its user alone, since what lies in it may be run.
+
+    Raises:
+      UserError: as `cache_folder`.
+      OSError: it cannot be created.
+    """
+    cache_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    return cache_folder()
 
 
 def user_path(path: str | os.PathLike) -> pathlib.Path:
@@ -92,7 +105,7 @@ def refuse_links(folder: pathlib.Path, names: Iterable[str]) -> None:
             for parent, folders, files in os.walk(top)
             for name in (*folders, *files)
         )
-        for path in (top, *found):
+        for path in itertools.chain([top], found):
             target = os.path.realpath(path)
             if path.is_symlink() and os.path.commonpath([root, target]) != root:
                 raise UserError(
@@ -112,10 +125,10 @@ def write_file(path: pathlib.Path, *content: str | bytes | memoryview) -> None:
     Raises:
       UserError: the disk is full, or the folder cannot be written to.
     """
-    temporary = path.with_name(f".{path.name[:100]}.{os.getpid()}")
+    # Processes in other containers may have the same number.
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
     with report_failure(path):
         try:
-            temporary.unlink(missing_ok=True)
             with temporary.open("xb") as file:  # "x" does not follow a link
                 for part in content:
                     if isinstance(part, str):

@@ -10,6 +10,7 @@ ends by it.
 import json
 import os
 import pathlib
+import shlex
 import statistics
 import subprocess
 import sys
@@ -110,7 +111,7 @@ def measure(overrides: Sequence[str]) -> dict[str, Any]:
             "needed; give a larger --config.num_steps."
         )
     result = timing.describe_machine() | {
-        "training": " ".join(["python", *command]),
+        "training": shlex.join(["python", *command]),
         "medians_of_quarters": quarters(samples),
         "samples": samples,
     }

@@ -110,10 +110,11 @@ def run_environment(parallel: int) -> dict[str, str]:
 
     They share the memory of the accelerator, unless the user has set their fraction.
     """
-    defaults = {}
-    if parallel > 1:
-        defaults["XLA_PYTHON_CLIENT_MEM_FRACTION"] = f"{0.9 / parallel:.3f}"
-    return defaults | os.environ
+    # The second is the former name; JAX refuses both together.
+    names = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+    if parallel == 1 or not os.environ.keys().isdisjoint(names):
+        return dict(os.environ)
+    return os.environ | {names[0]: f"{0.9 / parallel:.3f}"}
 
 
 class Jobs:

@@ -1,19 +1,21 @@
 """Options, settings and exit statuses that the commands that launch runs share."""
 
 import argparse
+import fnmatch
 import math
+import pathlib
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from experiments.launching.jobs import Job, Jobs, as_child, stop
 from vit_jax.config import load_config_file
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, require_known
 from vit_jax.files import user_path
 from vit_jax.training.progress import say
 
@@ -89,6 +91,30 @@ def positive_float(text: str) -> float:
     return number
 
 
+def json_path(text: str) -> pathlib.Path:
+    """An option's value that names a JSON file, beside which others are written."""
+    path = user_path(text)
+    if path.suffix != ".json" or path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no file with a name in .json")
+    return path
+
+
+def choose(
+    text: str | None, known: Iterable[str], default: Iterable[str], what: str
+) -> list[str]:
+    """The names of an option "A,B*", each once; raises UserError for an unknown one.
+
+    Args:
+      text: names and patterns; None: the `default`.
+      what: the names are of, for a message.
+    """
+    words = text.split(",") if text else default
+    names = [name for word in words for name in fnmatch.filter(known, word) or [word]]
+    for name in names:
+        require_known(name, known, what, "take")
+    return [*dict.fromkeys(names)]
+
+
 def parse(
     parser: argparse.ArgumentParser, arguments: Sequence[str]
 ) -> argparse.Namespace:
@@ -143,8 +169,17 @@ def data_settings(folder: str | None) -> dict[str, Any]:
     return {"data.source": "cifar_files", "data.dir": place, "data.download": False}
 
 
-def small_settings(config: str) -> dict[str, Any]:
-    """Settings with which a config trains on a CPU in seconds, as a test."""
+def data_flags(folder: str | None) -> list[str]:
+    """`data_settings` as flags of the commands that read a finished run's data."""
+    settings = data_settings(folder).items()
+    return [f"--{key.replace('.', '_')}={value}" for key, value in settings]
+
+
+def small_settings(config: str, given: Collection[str] = ()) -> dict[str, Any]:
+    """Settings with which a config trains on a CPU in seconds, as a test.
+
+    Those `given` on the command line are left out; a length stands for all `LENGTHS`.
+    """
     loaded = load_config_file(config).model
     model: dict[str, Any] = {"model.width": 4}
     if not loaded.name.startswith("resnet"):
@@ -152,7 +187,7 @@ def small_settings(config: str) -> dict[str, Any]:
     if channels := loaded.stem_channels:
         # Three layers are enough for the patches of every config, up to 8x8 pixels.
         model["model.stem_channels"] = (8,) * min(3, len(channels))
-    return model | {
+    small = model | {
         "num_steps": 6,
         "batch_size": 32,
         "eval_every": "3 steps",
@@ -161,6 +196,9 @@ def small_settings(config: str) -> dict[str, Any]:
         "schedule.warmup": "2 steps",
         "data.train_per_class": 20,
     }
+    if not set(LENGTHS).isdisjoint(given):
+        del small["num_steps"]
+    return {key: value for key, value in small.items() if key not in given}
 
 
 def merge_settings(*layers: Mapping[str, Any]) -> dict[str, Any]:

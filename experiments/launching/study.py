@@ -17,6 +17,7 @@ def run_study(
     *,
     write: Callable[[], None],
     needs: Mapping[Job, Job] | None = None,
+    bases: Mapping[Job, Job] | None = None,
 ) -> int:
     """Trains what is not finished, writes and packs; or shows the commands.
 
@@ -27,6 +28,7 @@ def run_study(
       write: writes table.md and more, of whatever is there.
       needs: {run: the run whose result it starts from}, both of `planned`. The runs
         that others need are trained first.
+      bases: {run: the run that `write` compares its predictions with}.
 
     Returns:
       The exit status.
@@ -59,6 +61,7 @@ def run_study(
         and not (job in needs and jobs.error(needs[job]))
     ]
     write()
-    wanted = [need for job, need in needs.items() if not jobs.is_finished(job)]
+    others = [*needs.items(), *(bases or {}).items()]
+    wanted = [other for job, other in others if not jobs.is_finished(job)]
     say(f"{jobs.out / 'table.md'} and {jobs.pack(name, wanted)}")
     return report_left(jobs, planned, left)

@@ -9,6 +9,7 @@ from typing import Any
 from experiments.launching.jobs import Job, Jobs
 from experiments.launching.options import (
     LEFT_OVER,
+    data_flags,
     merge_settings,
     run_until,
     small_settings,
@@ -23,7 +24,7 @@ PROBE = {"time_budget": "1 minute", "num_steps": None, "schedule.warmup": "0 epo
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """A study, the settings that its runs share, and its folder."""
+    """A study, its folder, and `shared`: the user's settings and where the data are."""
 
     study: Study
     shared: Mapping[str, Any]
@@ -33,9 +34,14 @@ class Search:
     def job(
         self, name: str, config: str, settings: Mapping[str, Any], seed: int
     ) -> Job:
-        """Of one seed; `settings` go before what all runs share, --small before all."""
-        small = small_settings(config) if self.options.small else {}
-        name += "-small" if small else ""
+        """Of one seed; `settings` go before what all runs share, and --small before
+        both, except before the user's settings."""
+        small = {}
+        if self.options.small:
+            small = small_settings(config, self.options.settings)
+            name += "-small"
+            if "model.stem_channels" in settings:  # They may be none.
+                small.pop("model.stem_channels", None)
         settings = merge_settings(self.shared, settings, {"seed": seed}, small)
         return Job(f"{self.options.study}-{name}-s{seed}", config, settings)
 
@@ -166,11 +172,13 @@ def compare_final(search: Search, jobs: Sequence[Job], deadline: float) -> int:
     0 where there is nothing to compare, `LEFT_OVER` where `deadline` came first.
     """
     folders = [search.jobs.folder(j) for j in jobs if search.jobs.is_finished(j)]
-    runs = [str(folder.path) for folder in folders if folder.checkpoints.exists()]
+    runs = [str(folder.path) for folder in folders if folder.has_checkpoints()]
+    if len(runs) < len(folders):
+        say(f"compared without {len(folders) - len(runs)} runs that lack checkpoints")
     if len(runs) < 2 or search.options.small:
         return 0
-    out = f"--out={search.jobs.out / 'compared'}"
-    status = run_until(deadline, "vit_jax.compare", *runs, out)
+    flags = [f"--out={search.jobs.out / 'compared'}", *data_flags(search.options.data)]
+    status = run_until(deadline, "vit_jax.compare", *runs, *flags)
     if status is None:
         say("no time was left for the comparison; the same command goes on with it")
         return LEFT_OVER

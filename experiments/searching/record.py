@@ -2,7 +2,7 @@
 
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from experiments.launching.jobs import Job
@@ -95,6 +95,27 @@ def require_same_base(
                     f"{file} has runs with other settings ({', '.join(different)}), "
                     "with which these would be ranked; give another --record."
                 )
+
+
+def require_same_rows(
+    rows: Mapping[str, Mapping[str, Any]], jobs: Iterable[Job], file: pathlib.Path
+) -> None:
+    """Raises UserError where a run would replace a row of one with other settings.
+
+    Args:
+      rows: a part of the record in `file`, by the names of runs.
+      jobs: runs to be made.
+    """
+    for job in jobs:
+        now = _as_texts(shown_settings(job))
+        before = _as_texts(rows[job.name]["settings"] if job.name in rows else {})
+        if job.name in rows and before != now:
+            different = sorted(dict(before.items() ^ now.items()))
+            raise UserError(
+                f"{file} has the run {job.name} with other settings "
+                f"({', '.join(different)}), which this one would replace; give another "
+                "--record."
+            )
 
 
 def _as_texts(settings: Mapping[str, Any]) -> dict[str, str]:

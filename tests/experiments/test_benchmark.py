@@ -80,6 +80,14 @@ def test_what_would_have_no_effect_is_refused(arguments, words):
         benchmark.main(arguments)
 
 
+def test_a_soak_takes_what_only_other_models_would_refuse(monkeypatch):
+    seen = []
+    monkeypatch.setattr(benchmark.soak, "measure", lambda x: seen.append(x) or {})
+    # The default list has a ResNet that is trained by SGD.
+    assert benchmark.main(["--soak", "--config.optim.b2=0.95"]) == 0
+    assert seen == [["--config.optim.b2=0.95"]]
+
+
 @pytest.mark.slow
 def test_benchmark_writes_numbers_that_agree(tmp_path):
     settings = [f"--config.model.{key}={value}" for key, value in TINY.items()]

@@ -229,12 +229,16 @@ def test_lengths_are_finite_numbers_above_0(given):
 
 
 def test_several_processes_share_the_memory(monkeypatch):
-    name = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+    name, former = "XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION"
     monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv(former, raising=False)
     assert run_environment(3)[name] == "0.300"
     assert name not in run_environment(1)
-    monkeypatch.setenv(name, "0.5")
-    assert run_environment(3)[name] == "0.5"
+    for given, other in ((name, former), (former, name)):
+        monkeypatch.setenv(given, "0.5")
+        found = run_environment(3)
+        assert found[given] == "0.5" and other not in found
+        monkeypatch.delenv(given)
 
 
 @pytest.mark.slow
@@ -326,6 +330,22 @@ def test_a_run_waits_for_the_one_that_it_needs(
     )  # fmt: skip
     assert (found, jobs.launched, written) == (status, launched, [len(launched)])
     assert (tmp_path / "study.tar.gz").exists()
+
+
+def test_a_run_is_packed_with_its_state_while_others_are_compared_with_it(tmp_path):
+    jobs = Launches(tmp_path, failing=(), left=("other",))
+    base, other = (Job(n, DIGITS, {}) for n in ("base", "other"))
+    checkpoint = jobs.folder(base).path / "checkpoints/6/state"
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.touch()
+    jobs.folder(base).write("results", {"num_steps": 6})
+    options = argparse.Namespace(dry_run=False, deadline=math.inf, retry=False)
+    for left, is_packed in ((("other",), True), ((), False)):
+        jobs.left = left
+        run_study("study", jobs, [base, other], options,
+                  bases={other: base}, write=lambda: None)  # fmt: skip
+        with tarfile.open(tmp_path / "study.tar.gz") as tar:
+            assert any("checkpoints/6" in n for n in tar.getnames()) == is_packed
 
 
 def test_mean_and_deviation():

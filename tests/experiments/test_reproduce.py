@@ -53,6 +53,15 @@ def test_patterns(capsys, tmp_path):
     assert len(capsys.readouterr().out.splitlines()) == 6
 
 
+def test_a_small_run_keeps_the_users_settings(capsys, tmp_path):
+    arguments = ["--only=vit_192x9", "--seeds=1", "--protocols=holdout", "--small"]
+    arguments += ["--config.batch_size=8", "--config.num_epochs=2"]
+    main([f"--out={tmp_path}", "--dry_run", *arguments])
+    words = capsys.readouterr().out.split()
+    assert "--config.batch_size=8" in words and "--config.num_epochs=2" in words
+    assert not any(word.startswith("--config.num_steps") for word in words)
+
+
 def test_one_seed_of_everything_comes_first(capsys, tmp_path):
     main([f"--out={tmp_path}", "--dry_run", "--only=vit_256x6,vit_128x6", "--seeds=2"])
     names = [line.rpartition("/")[2] for line in capsys.readouterr().out.splitlines()]
@@ -105,9 +114,10 @@ def test_small(cifar10_dir, tmp_path):
 
 
 def run(row, protocol, accuracy, last=None, error=None):
+    seconds = {"original": 10.0, "holdout": 9.0}[protocol]
     return {
         "row": row, "protocol": protocol, "test_accuracy": accuracy,
-        "last_accuracy": last, "error": error, "train_seconds": 10.0,
+        "last_accuracy": last, "error": error, "train_seconds": seconds,
         "images_per_second": 5000.0,
     }  # fmt: skip
 
@@ -134,6 +144,8 @@ def test_columns():
         in markdown
     )
     assert "-1.00 **short**" in markdown
+    # Runs of the other protocol have fewer images in an epoch.
+    assert "2.00 ± 1.41 (2) | 10.00 ± 0.00 (2) |" in markdown
 
 
 def test_a_setting_of_the_protocol_is_refused(tmp_path):
@@ -142,5 +154,5 @@ def test_a_setting_of_the_protocol_is_refused(tmp_path):
 
 
 def test_unknown_row(tmp_path):
-    with pytest.raises(UserError, match=r"no row .* 'vit_265x6' .*mean .vit_256x6"):
+    with pytest.raises(UserError, match=r"no row 'vit_265x6' .*mean .vit_256x6"):
         main([f"--out={tmp_path}", "--only=vit_265x6"])

@@ -33,7 +33,7 @@ from vit_jax.training.plan import make_plan
 def make_search(study, out, shared=(), **options):
     defaults = {
         "study": study, "small": False, "epochs": None, "seeds": 2, "retry": False,
-        "all_images": False,
+        "all_images": False, "data": None, "settings": dict(shared),
     }  # fmt: skip
     options = argparse.Namespace(**defaults | options)
     return Search(STUDIES[study], dict(shared), Jobs(out), options)
@@ -75,17 +75,38 @@ def test_every_arm_is_a_change_that_can_be_made(study):
     ids=str,
 )
 def test_a_length_replaces_those_before_it(shared, small, tmp_path):
-    """One for all runs replaces a config's, and that of a probe or --small both."""
+    """One for all runs replaces a config's and that of --small, and a probe's both."""
     for name, study in STUDIES.items():
         search = make_search(name, tmp_path, shared, small=small, seeds=1)
         probes = [search.probe(rival) for rival in study.rivals]
         for job in [*search.our_jobs(), *probes]:
             expected = {"time_budget": "1 minute"} if job in probes else shared
-            expected = {"num_steps": 6} if small else expected
+            expected = {"num_steps": 6} if small and not shared else expected
             config = job.load_config()
             assert {key: str(config[key]) for key in expected} == {
                 key: str(value) for key, value in expected.items()
             }, (name, job)
+
+
+def test_a_small_run_has_a_stem_or_none_as_its_arm_and_the_users_settings(tmp_path):
+    shared = {"batch_size": "8", "num_epochs": "1", "time_budget": "None"}
+    search = make_search("laptop", tmp_path, shared, small=True, seeds=1)
+    for job in search.arm_jobs(["base", "plain", "stem_wide"]):
+        check_job(job)
+        config = job.load_config()
+        assert (config.batch_size, config.num_epochs, config.num_steps) == (8, 1, None)
+
+
+def test_final_is_not_refused_for_the_arms_that_it_does_not_train(tmp_path, capsys):
+    settings = ["--config.optim.name=adamw", "--config.augment.policy=trivialaugment"]
+    run_search(tmp_path, "--study=flagship", "--final", "--dry_run", *settings)
+    assert "--config.optim.name=adamw" in capsys.readouterr().out
+
+
+def test_arms_named_twice_are_trained_once(tmp_path, capsys):
+    run_search(tmp_path, "--study=digits", "--arms=lr_*,lr_1e-3", "--seeds=1",
+               "--dry_run")  # fmt: skip
+    assert len(capsys.readouterr().out.splitlines()) == 1
 
 
 @pytest.mark.slow
@@ -161,6 +182,35 @@ def test_ranking_follows_the_hold_out_alone(tmp_path):
     assert "It is better." in table and "`optim.name=adamw`" in table
     for text in (table, file.read_text()):
         assert "77" not in text and "55" not in text, "no test score"
+
+
+def test_what_is_written_into_the_record_during_a_search_stays(tmp_path, monkeypatch):
+    options = ["--study=digits", "--arms=base", "--seeds=1"]
+    (job,) = make_search("digits", tmp_path, small=True, seeds=1).arm_jobs(["base"])
+    make_run(Jobs(tmp_path), job, accuracies=[0.5], test_accuracy=0.5)
+    run_search(tmp_path, *options)
+    file = tmp_path / "digits.json"
+    record = json.loads(file.read_text())
+
+    def edit(*_, **__):
+        file.write_text(json.dumps(record | {"learned": {"base": "It learns."}}))
+        return []
+
+    monkeypatch.setattr(Jobs, "launch", edit)
+    run_search(tmp_path, *options)
+    assert json.loads(file.read_text())["learned"] == {"base": "It learns."}
+
+
+@pytest.mark.parametrize("final", [False, True])
+def test_a_row_is_not_replaced_by_a_run_with_other_settings(tmp_path, final):
+    search = make_search("digits", tmp_path, small=True, seeds=1)
+    (job,) = search.our_jobs() if final else search.arm_jobs(["base"])
+    make_run(Jobs(tmp_path), job, accuracies=[0.5], test_accuracy=0.5)
+    options = ["--study=digits", "--seeds=1", "--final" if final else "--arms=base"]
+    assert run_search(tmp_path, *options) == 0
+    with pytest.raises(UserError, match=r"\(num_epochs, .*\), which this one would"):
+        run_search(tmp_path, *options, "--config.num_epochs=2",
+                   f"--record={tmp_path}/digits.json")  # fmt: skip
 
 
 def test_seeds_with_one_time_budget_are_one_arm():
@@ -242,7 +292,7 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--arms=base", "--final"], r"--arms changes what .* --final trains"),
         (["--config.num_steps=9", "--arms=epochs_144"], r"but epochs_144 is about"),
         (["--epochs=3", "--config.num_steps=9"], r"num_steps and --epochs each give"),
-        (["--record=table.md"], r"give a name that ends in \.json"),
+        (["--record=table.md"], r"table\.md is no file with a name in \.json"),
         (["--epochs=0"], r"--epochs: 0 is not a finite number above 0"),
     ],
 )

@@ -8,7 +8,7 @@ from jaxtyping import UInt8
 
 from vit_jax import data
 from vit_jax.config import apply_overrides
-from vit_jax.errors import UserError, require_known
+from vit_jax.errors import UserError, require_known, show
 from vit_jax.figures import style
 from vit_jax.runs.folder import RunFolder
 from vit_jax.runs.run import Run
@@ -35,9 +35,11 @@ def load_splits(
     trained = RunFolder(run.workdir).read("dataset")
     found = scoring.describe_dataset(splits)
     if found != trained:
+        theirs = {key: value for key, value in trained.items() if value != found[key]}
+        ours = {key: found[key] for key in theirs}
         raise UserError(
-            f"The run was trained on {trained}, but the data found are {found}; give "
-            "the dataset it was trained on."
+            f"The run was trained on {show(theirs)}, but the data found are "
+            f"{show(ours)}; give the dataset it was trained on."
         )
     return dataclasses.replace(run, config=config), splits
 

@@ -28,6 +28,7 @@ from ml_collections import ConfigDict
 import vit_jax
 from vit_jax.config.values import check_config, flatten, make_config, settle_changes
 from vit_jax.errors import UserError, did_you_mean, one_line, show
+from vit_jax.files import user_path
 
 
 def config_files() -> dict[str, pathlib.Path]:
@@ -43,7 +44,7 @@ def _find_config_file(name: str) -> pathlib.Path:
     known = config_files()
     if name in known:
         return known[name]
-    file = pathlib.Path(name)
+    file = user_path(name)
     if file.is_file() and file.suffix == ".py":
         return file
     if file.is_dir():
@@ -99,7 +100,10 @@ def run_file(name: str, file: pathlib.Path) -> types.ModuleType:
     # A dataclass looks for its module there, to understand annotations that are text.
     sys.modules[spec.name] = module
     with _errors_as_sentences(name, file):
-        spec.loader.exec_module(module)
+        # The loader's own `exec_module` would run what __pycache__ holds for the file,
+        # which may be of its content a second ago, or not of this file at all.
+        code = spec.loader.source_to_code(file.read_bytes(), str(file))
+        exec(code, module.__dict__)
     return module
 
 

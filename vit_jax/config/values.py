@@ -208,6 +208,11 @@ def settle_changes(config: ConfigDict, changed: Collection[str]) -> None:
                 f"config.{key} is {show(config[key])}, but config.linear_probe trains "
                 f"no step; leave config.{key} out."
             )
+        if config.linear_probe and config.stages and key.startswith("stages"):
+            raise UserError(
+                f"config.linear_probe trains no step, so that config.{key} has no "
+                "effect; leave it out."
+            )
     _check_lengths(config, changed)
     for key in changed:
         overridden = [stage for stage in config.stages if key in stage]
@@ -272,6 +277,8 @@ def _check_lengths(config: ConfigDict, changed: Collection[str]) -> None:
         ("num_epochs", "num_steps"),
         ("num_epochs", "time_budget"),
         ("time_budget", "num_steps"),
+        ("data.validation", "data.val_per_class"),
+        ("data.validation_fraction", "data.val_per_class"),
     ):
         if key in changed and config[key] and config[other]:
             raise UserError(
@@ -325,7 +332,8 @@ def _check_combinations(config: ConfigDict) -> None:
             "config.optim.learning_rate is 0, but the learning rate of muon is a "
             "multiple of it; give a learning rate above 0."
         )
-    if config.num_steps is None and config.num_epochs == 0:
+    has_length = config.num_steps or config.num_epochs or config.time_budget
+    if not has_length:
         raise UserError(
             "config.num_epochs is 0, but training needs a length; give a number above "
             "0, or config.num_steps."

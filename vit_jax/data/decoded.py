@@ -28,7 +28,7 @@ from tqdm import tqdm
 
 from vit_jax.data.image_files import UnreadableImageError, read_image
 from vit_jax.errors import UserError
-from vit_jax.files import cache_folder, hashed, read_json
+from vit_jax.files import cache_folder, hashed, make_cache_folder, read_json
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -144,7 +144,8 @@ def _write(
     parent = entry.parent
     temporary = entry.with_name(f".{entry.name}.{os.getpid()}")
     try:
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_cache_folder()
+        parent.mkdir(mode=0o700, exist_ok=True)
         _remove_left_behind(entry)
         if shutil.disk_usage(parent).free < num_bytes:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -84,9 +84,28 @@ def _sentence(error: Exception) -> str | None:
             f"{error.filename} cannot be opened ({error.strerror}); give another path, "
             "or mend that."
         )
+    if not _has_devices():
+        return (
+            f"JAX cannot use the devices of JAX_PLATFORMS={os.environ['JAX_PLATFORMS']}"
+            "; unset that variable, or install what they need (for a GPU, its driver "
+            "and the extra cuda12)."
+        )
     if is_full(error):
         return f"A disk is full ({error}); make room and run the same command again."
     return None
+
+
+def _has_devices() -> bool:
+    """Whether JAX, if a command has loaded it, finds what JAX_PLATFORMS asks for.
+
+    JAX removes the frames from its errors by which they could be told from others.
+    """
+    if "jax" in sys.modules and os.environ.get("JAX_PLATFORMS"):
+        try:
+            sys.modules["jax"].local_devices()
+        except (RuntimeError, AssertionError):
+            return False
+    return True
 
 
 def run_command(

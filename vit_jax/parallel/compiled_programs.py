@@ -6,7 +6,7 @@ import sys
 import warnings
 
 from vit_jax.errors import UserError
-from vit_jax.files import cache_folder
+from vit_jax.files import cache_folder, make_cache_folder
 
 
 def compiled_folder() -> pathlib.Path:
@@ -28,8 +28,8 @@ def keep_compiled_programs() -> None:
         return
     try:
         folder = compiled_folder()
-        for path in (folder.parent, folder):
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in (make_cache_folder(), folder):
+            path.mkdir(mode=0o700, exist_ok=True)
             status = path.stat()
             if status.st_uid != os.getuid() or status.st_mode & 0o022:
                 warnings.warn(

@@ -135,6 +135,11 @@ def _connect(
         try:
             left = max(deadline - time.monotonic(), _PAUSE_SECONDS)
             return socket.create_connection((host, port), timeout=left)
+        except UnicodeError as error:
+            raise UserError(
+                f"{host} in --coordinator_address is no host name ({error}); give the "
+                "name or the number of the host of process 0."
+            ) from None
         except (OSError, OverflowError) as error:
             # Process 0 may start last, and DNS may know its host even later.
             if time.monotonic() > deadline:

@@ -106,8 +106,8 @@ def _check_options(
     if not isinstance(model, ViT) and weights.format != "vit_jax":
         raise UserError(
             f"The weights file {weights.path} is read for ViTs, but the model is a "
-            f"{type(model).__name__}; set config.model.name to a ViT, or give a run "
-            "folder."
+            f"{type(model).__name__}; set config.model.name to a ViT, or give a run's "
+            "folder to config.pretrained.path."
         )
     require_known(head, HEADS, "head of pretrained weights", "take")
     rules = (*RULES, "origin")
@@ -149,8 +149,9 @@ def _start_report(weights: Weights, renamed: Renamed, model: nn.Module) -> Repor
 def _check_meaning(report: Report, model: nn.Module) -> None:
     """Refuses settings with which the same tensors would compute something else."""
     names = ("num_heads", "norm_position", "position_embedding")
-    # The tensors of a stem of another kind do not fit, or are not wanted.
-    if getattr(model, "stem", "") == "conv":
+    # The tensors of a stem of another kind, such as all files that other packages wrote
+    # have, do not fit, or are not wanted.
+    if getattr(model, "stem", "") == "conv" and report.layout == "vit_jax":
         names += OF_A_CONV_STEM
     for name in names:
         if name in report.differences and hasattr(model, name):

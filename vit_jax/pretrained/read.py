@@ -72,8 +72,8 @@ def read_weights(path: str | os.PathLike) -> Weights:
     except OSError as error:
         raise UserError(
             f"The weights file {path} cannot be read ({error.strerror or error}); give "
-            "the path of a .safetensors, .pth or .npz file, of a folder saved by "
-            "Hugging Face, or of a run's folder."
+            "the path of a .safetensors, .pth or .npz file, or of a folder saved by "
+            "Hugging Face; config.pretrained.path also takes a run's folder."
         ) from error
     except Exception as error:
         # What damaged bytes do to the readers of their format can raise nearly

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, show
+from vit_jax.models.encoder import ACTIVATIONS
 from vit_jax.pretrained.layouts import DINO_PREFIXES, DROPPED, LAYOUTS, Layout
 from vit_jax.pretrained.read import Weights
 
@@ -59,8 +60,8 @@ def rename(weights: Weights) -> Renamed:
     is_conv = weights.metadata.get("stem") == "conv"
     names = _METADATA_SETTINGS + (OF_A_CONV_STEM if is_conv else ())
     stated = {key: weights.metadata.get(key) for key in names}
-    ours = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
-    stated["activation"] = ours.get(stated["activation"], stated["activation"])
+    if (activation := stated["activation"]) is not None:
+        stated["activation"] = _known_activation(activation, weights.path)
     stated = {key: value for key, value in stated.items() if value is not None}
     settings = dict(layout.settings) if layout else {}
     resize = layout.resize if layout else "cubic_antialias"
@@ -182,6 +183,19 @@ def _join_queries_keys_values(renamed: Renamed, attention: str) -> None:
             renamed.sources[f"{attention}/qkv/{leaf}"] = " + ".join(sources)
 
 
+def _known_activation(name: Any, path: str) -> str:
+    """Our name of an activation that the file at `path` states."""
+    # Those on the left are of Hugging Face.
+    names = {"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"}
+    names |= {own: own for own in ACTIVATIONS}
+    if name not in [*names]:
+        raise UserError(
+            f"The weights file {path} is of a model with activation {show(name)}, but "
+            f"must be of one with {', '.join(names)}; give another file."
+        )
+    return names[name]
+
+
 def settings_of(renamed: Renamed, path: str) -> dict[str, Any]:
     """The settings of `config.model` that the tensors imply, as far as they do.
 
@@ -194,7 +208,8 @@ def settings_of(renamed: Renamed, path: str) -> dict[str, Any]:
     tensors, settings = renamed.tensors, dict(renamed.settings)
     if renamed.layout == "vit_jax":
         return settings
-    kernel = tensors["stem/projection/kernel"]
+    # A file may have a vector in its place, which then has another name.
+    kernel = tensors.get("stem/projection/kernel", np.empty(1))
     width = kernel.shape[-1]
     tokens = ("class_token", "registers", "distillation_token", "positions")
     forms = {name: tensors[name].shape for name in tokens if name in tensors}

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from vit_jax.errors import UserError
-from vit_jax.files import write_file
+from vit_jax.files import user_path, write_file
 
 _DTYPES = {
     "F64": np.float64,
@@ -86,4 +86,4 @@ def write_safetensors(
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     start = struct.pack("<Q", len(text)) + text
-    write_file(pathlib.Path(path), start, *(array.data for array in arrays.values()))
+    write_file(user_path(path), start, *(array.data for array in arrays.values()))

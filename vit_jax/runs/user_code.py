@@ -14,7 +14,7 @@ from typing import Any
 from vit_jax import augment, data, models
 from vit_jax.config.files import run_file
 from vit_jax.errors import UserError
-from vit_jax.files import cache_folder, user_path
+from vit_jax.files import cache_folder, make_cache_folder, user_path
 
 # Name in the user's file -> the table of the package that it joins.
 _TABLES: dict[str, dict[str, Any]] = {
@@ -92,7 +92,7 @@ def _remember(digest: str) -> None:
     _NAMED.add(digest)
     # Without a cache folder the file has to be named in each process.
     with contextlib.suppress(OSError, UserError):
-        _list_of_named().parent.mkdir(parents=True, exist_ok=True)
+        make_cache_folder()
         with _list_of_named().open("a", encoding="ascii") as file:
             file.write(digest + "\n")
 
