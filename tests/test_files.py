@@ -13,6 +13,7 @@ from vit_jax.errors import UserError
 from vit_jax.files import (
     cache_folder,
     is_full,
+    make_cache_folder,
     make_folder,
     open_to_append,
     parse_json,
@@ -78,6 +79,27 @@ def test_only_links_that_lead_out_are_refused(tmp_path):
         UserError, match=r"figures/deep is a symbolic link to .*outside"
     ):
         refuse_links(run, ["figures"])
+
+
+def test_what_a_link_leads_to_is_not_searched(tmp_path, monkeypatch):
+    (tmp_path / "figures").symlink_to("/")
+
+    def walk(top):
+        yield pytest.fail(f"walked through {top}")
+
+    monkeypatch.setattr(os, "walk", walk)
+    with pytest.raises(UserError, match="figures is a symbolic link to /, so that"):
+        refuse_links(tmp_path, ["figures"])
+
+
+def test_the_cache_folder_is_its_users_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    before = os.umask(0o002)  # the default of several Linux distributions
+    try:
+        folder = make_cache_folder()
+    finally:
+        os.umask(before)
+    assert folder == tmp_path / "vit_jax" and folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):

@@ -2,6 +2,7 @@
 
 import ast
 import pathlib
+import py_compile
 
 import pytest
 
@@ -116,3 +117,23 @@ def test_a_file_may_have_dataclasses_whose_annotations_are_text(tmp_path):
     import random
 
     assert hasattr(random, "gauss")
+
+
+def test_a_file_is_run_as_it_is_now_and_not_as_python_once_compiled_it(tmp_path):
+    """Neither of the same second and size, nor as it came with a stranger's folder."""
+    file = tmp_path / "mine.py"
+    text = "{}\n\ndef get_config():\n    return {{'batch_size': {}}}\n"
+    for size in (64, 32):
+        file.write_text(text.format("", size))
+        py_compile.compile(
+            str(file), invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
+        )
+        assert load_config_file(file).batch_size == size
+        file.write_text(text.format("", size // 2))
+        assert load_config_file(file).batch_size == size // 2
+
+
+def test_a_config_file_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.py").write_text("def get_config():\n    return {'seed': 7}\n")
+    assert load_config_file("~/mine.py").seed == 7

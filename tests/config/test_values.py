@@ -64,6 +64,8 @@ def test_a_name_below_a_setting_is_refused(key):
         ("num_epochs", 5, "num_steps", 7),
         ("num_epochs", 5, "time_budget", "1 hour"),
         ("time_budget", "1 hour", "num_steps", 7),
+        ("data.validation", 500, "data.val_per_class", 7),
+        ("data.validation_fraction", 0.1, "data.val_per_class", 7),
     ],
 )
 def test_a_length_beside_one_that_replaces_it_is_refused(
@@ -90,6 +92,15 @@ def test_two_lengths_of_a_stage_and_one_of_a_probe_are_refused():
     probe = make_config({"linear_probe": True})
     with pytest.raises(UserError, match=r"config\.linear_probe trains no step"):
         apply_overrides(probe, ["--config.num_steps=5"])
+    stages = make_config({"linear_probe": True, "stages": [{"num_epochs": 1}]})
+    with pytest.raises(UserError, match=r"so that config\.stages\S+ has no effect"):
+        apply_overrides(stages, ["--config.stages.0.num_epochs=5"])
+
+
+def test_a_time_budget_is_a_length():
+    with pytest.raises(UserError, match="num_epochs is 0, but training needs a length"):
+        check_config(make_config({"num_epochs": 0}))
+    check_config(make_config({"num_epochs": 0, "time_budget": "1 hour"}))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """The start and the end of every command."""
 
-import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -101,6 +101,20 @@ def test_a_path_that_cannot_be_opened_is_one_sentence():
     last = result.stderr.splitlines()[-1]
     assert result.returncode == 1 and last.startswith("error: ")
     assert last.endswith("(File name too long); give another path, or mend that.")
+
+
+@pytest.mark.parametrize("kind", ["cuda", "nonsense"])
+def test_a_device_that_is_not_there_is_one_sentence(kind, tmp_path):
+    if kind == "cuda" and importlib.util.find_spec("jax_cuda12_plugin"):
+        pytest.skip("there may be a GPU")
+    code = "from vit_jax.main import run; run()"
+    result = run_code(code, "--config=vit_digits", f"--workdir={tmp_path}/w",
+                      env=os.environ | {"JAX_PLATFORMS": kind})  # fmt: skip
+    last = result.stderr.splitlines()[-1]
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert last.startswith(
+        f"error: JAX cannot use the devices of JAX_PLATFORMS={kind};"
+    )
 
 
 def test_a_home_that_is_nobodys_and_a_step_of_5000_digits(tiny_run):

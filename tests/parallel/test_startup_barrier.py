@@ -49,6 +49,11 @@ def test_the_startup_barrier_names_who_is_missing():
     assert any("process 1 of 3 came" in message for message in both)
 
 
+def test_a_host_with_an_impossible_name_is_refused_at_once():
+    (message,) = call("node0..cluster:1234", [1], timeout_seconds=60.0)
+    assert message.startswith("node0..cluster in --coordinator_address is no host name")
+
+
 def test_strangers_do_not_disturb_the_startup_barrier():
     port = free_port()
     stop = threading.Event()

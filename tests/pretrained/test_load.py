@@ -82,6 +82,10 @@ def test_the_stem_of_another_kind_is_no_matter_of_channels():
     stem = {"stem": "conv", "stem_channels": (4, 4, 6), "stem_norm": "batch"}
     message = refusal(TIMM, model=ViT(5, **SIZES, **stem))
     assert "channels" not in message and "stem/" in message
+    # Its patches need not have the size of the file's.
+    model = ViT(5, **SIZES | stem | {"patch_size": 4, "stem_channels": (4, 6)})
+    parts = ("stem/.*", "patch_embed.*", "positions", "pos_embed")
+    assert "block0/norm1/scale" in load(TIMM, model=model, allow=parts)[0]
 
 
 def test_mistakes_are_refused():
@@ -93,6 +97,11 @@ def test_mistakes_are_refused():
     assert "not finite in blocks.0.norm1.bias" in refusal(bad)
     flat = TIMM | {"patch_embed.proj.weight": np.ones((16, 192), np.float32)}
     assert "patch projection of shape" in refusal(flat)
+    flat = TIMM | {"patch_embed.proj.weight": np.ones(16, np.float32)}
+    assert "patch projection of shape" in refusal(flat)
+    for activation in ("quick_gelu", ["gelu"]):
+        other = make(TIMM, activation=activation)
+        assert "quick_gelu" in refusal(other) or "['gelu']" in refusal(other)
     flat = TIMM | {"cls_token": np.ones(16, np.float32)}
     assert "tokens of shapes" in refusal(flat)
     empty = google_tensors(OURS, big_vision=True, scanned=True)
