@@ -179,7 +179,8 @@ def summarize(
       (precision, recall, f1: unweighted means over the classes), worst_class (name, f1:
       the first of equal ones), worst_class_by_accuracy (name, accuracy), and per_class
       (name -> accuracy, precision, recall, f1, support). Classes without examples are
-      left out of means and worst classes.
+      left out of means and worst classes. An example without a predicted class counts
+      as wrong in the numbers of classes and their means.
     """
     scores = per_class(logits, labels)
     worst, least = np.nanargmin(scores.f1), np.nanargmin(scores.recall)
