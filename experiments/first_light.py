@@ -58,7 +58,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--equal_minutes", type=positive_float,
         help="training time of each model in equal_time (what is left, at most 8)",
     )  # fmt: skip
-    parser.add_argument("--only", metavar="PART,PART", help="some parts; else all")
+    parser.add_argument(
+        "--only", metavar="PART,PART", help="some parts, or patterns; else all"
+    )
     parser.add_argument("--small", action="store_true", help="tiny, as a test")
     options = parser.parse_args(arguments)
     options.out = user_path(options.out).absolute()

@@ -87,7 +87,9 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     add_arguments(parser, out="runs/search")
     parser.add_argument("--study", choices=STUDIES, help="what is compared; needed")
-    parser.add_argument("--arms", metavar="A,B", help="some of the study's; else all")
+    parser.add_argument(
+        "--arms", metavar="A,B", help="some of the study's, or patterns; else all"
+    )
     parser.add_argument(
         "--epochs", type=positive_float, help="shorter than the config says"
     )
@@ -159,6 +161,8 @@ def main(arguments: Sequence[str]) -> int:
         all_jobs = [*final, *probes]
         # Anew: somebody may have added to it while the runs were trained.
         record = read_record(file, study)
+        # The length of rivals is known only now.
+        require_same_rows(record["final"], final, file)
         record["final"] |= report_final(search, final)
     else:
         all_jobs = [*arms]

@@ -68,10 +68,11 @@ def make_jobs(
         if small and variant not in ("pretrain", "mae"):
             small["data.val_per_class"] = 20
         if small and variant == "finetune":
-            warmup, small["num_steps"] = small.pop("schedule.warmup"), None
+            small["num_steps"] = None
             for i in (0, 1):  # Each stage has a length of its own.
                 small[f"stages.{i}.num_epochs"] = 1
-                small[f"stages.{i}.schedule.warmup"] = warmup
+                small[f"stages.{i}.schedule.warmup"] = "2 steps"
+            small.pop("schedule.warmup", None)
         return Job(name, config, {**small, **settings, **options.settings})
 
     cifar10 = data_settings(options.data)

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import secrets
 
 import pytest
 
@@ -52,6 +53,17 @@ def test_what_a_link_leads_to_stays_as_it_is(link, tmp_path):
     assert (victim.read_text(), file.read_text()) == ("mine", "new")
     assert not file.is_symlink()
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_link_at_the_place_of_an_unfinished_file_is_not_followed(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "victim").write_text("mine")
+    monkeypatch.setattr(secrets, "token_hex", lambda _: "0")
+    (tmp_path / ".file.0").symlink_to(tmp_path / "victim")
+    with pytest.raises(UserError, match="file cannot be written"):
+        write_file(tmp_path / "file", "new")
+    assert (tmp_path / "victim").read_text() == "mine"
 
 
 def test_a_pipe_in_the_place_of_a_file_does_not_block(tmp_path):

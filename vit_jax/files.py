@@ -60,6 +60,12 @@ def make_cache_folder() -> pathlib.Path:
     return cache_folder()
 
 
+def is_private(path: pathlib.Path) -> bool:
+    """Whether nobody but the user can write to a file or folder; it must exist."""
+    status = path.stat()
+    return status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
 def user_path(path: str | os.PathLike) -> pathlib.Path:
     """The path, with ~ and ~NAME as home folders; raises UserError if NAME has none."""
     # pathlib would take "./~" for "~".

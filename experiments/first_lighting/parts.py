@@ -193,6 +193,8 @@ def equal_seconds(session: Session) -> float:
     """Of each of two trainings: what was asked for, or what is left for them."""
     if session.options.equal_minutes:
         return 60 * session.options.equal_minutes
+    if session.options.small:
+        return 1.0
     each = (session.seconds_left() - _RESERVE_SECONDS) / 2 - _OVERHEAD_SECONDS
     return min(_MOST_EQUAL_SECONDS, max(_FEWEST_EQUAL_SECONDS, each))
 

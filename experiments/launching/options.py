@@ -92,15 +92,18 @@ def positive_float(text: str) -> float:
 
 
 def json_path(text: str) -> pathlib.Path:
-    """An option's value that names a JSON file, beside which others are written."""
+    """An option's value that names a JSON file.
+
+    Others with its name and another ending are written beside it.
+    """
     path = user_path(text)
     if path.suffix != ".json" or path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is no file with a name in .json")
+        raise argparse.ArgumentTypeError(f"{text} must be a file that ends in .json")
     return path
 
 
 def choose(
-    text: str | None, known: Iterable[str], default: Iterable[str], what: str
+    text: str | None, known: Collection[str], default: Iterable[str], what: str
 ) -> list[str]:
     """The names of an option "A,B*", each once; raises UserError for an unknown one.
 
@@ -175,11 +178,14 @@ def data_flags(folder: str | None) -> list[str]:
     return [f"--{key.replace('.', '_')}={value}" for key, value in settings]
 
 
-def small_settings(config: str, given: Collection[str] = ()) -> dict[str, Any]:
+def small_settings(
+    config: str, given: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Settings with which a config trains on a CPU in seconds, as a test.
 
     Those `given` on the command line are left out; a length stands for all `LENGTHS`.
     """
+    given = given or {}
     loaded = load_config_file(config).model
     model: dict[str, Any] = {"model.width": 4}
     if not loaded.name.startswith("resnet"):
@@ -196,9 +202,13 @@ def small_settings(config: str, given: Collection[str] = ()) -> dict[str, Any]:
         "schedule.warmup": "2 steps",
         "data.train_per_class": 20,
     }
-    if not set(LENGTHS).isdisjoint(given):
+    if _has_length(given):
         del small["num_steps"]
     return {key: value for key, value in small.items() if key not in given}
+
+
+def _has_length(settings: Mapping[str, Any]) -> bool:
+    return any(settings.get(key) not in (None, "None") for key in LENGTHS)
 
 
 def merge_settings(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,7 +218,7 @@ def merge_settings(*layers: Mapping[str, Any]) -> dict[str, Any]:
     """
     merged: dict[str, Any] = {}
     for layer in layers:
-        if any(layer.get(key) not in (None, "None") for key in LENGTHS):
+        if _has_length(layer):
             merged = {k: v for k, v in merged.items() if k not in LENGTHS}
         merged |= layer
     return merged

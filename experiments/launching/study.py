@@ -28,7 +28,8 @@ def run_study(
       write: writes table.md and more, of whatever is there.
       needs: {run: the run whose result it starts from}, both of `planned`. The runs
         that others need are trained first.
-      bases: {run: the run that `write` compares its predictions with}.
+      bases: {run: the run that `write` compares its predictions with}. Each is packed
+        with its state until the other is finished.
 
     Returns:
       The exit status.
@@ -61,7 +62,8 @@ def run_study(
         and not (job in needs and jobs.error(needs[job]))
     ]
     write()
-    others = [*needs.items(), *(bases or {}).items()]
+    pairs = [*(bases or {}).items()]
+    others = [*needs.items(), *pairs, *((base, job) for job, base in pairs)]
     wanted = [other for job, other in others if not jobs.is_finished(job)]
     say(f"{jobs.out / 'table.md'} and {jobs.pack(name, wanted)}")
     return report_left(jobs, planned, left)

@@ -173,10 +173,10 @@ def compare_final(search: Search, jobs: Sequence[Job], deadline: float) -> int:
     """
     folders = [search.jobs.folder(j) for j in jobs if search.jobs.is_finished(j)]
     runs = [str(folder.path) for folder in folders if folder.has_checkpoints()]
-    if len(runs) < len(folders):
-        say(f"compared without {len(folders) - len(runs)} runs that lack checkpoints")
     if len(runs) < 2 or search.options.small:
         return 0
+    if len(runs) < len(folders):
+        say(f"compared without {len(folders) - len(runs)} runs that lack checkpoints")
     flags = [f"--out={search.jobs.out / 'compared'}", *data_flags(search.options.data)]
     status = run_until(deadline, "vit_jax.compare", *runs, *flags)
     if status is None:

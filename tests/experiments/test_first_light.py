@@ -210,3 +210,5 @@ def test_a_part_that_trains_starts_a_command_that_knows_its_flags(
     shown = capsys.readouterr().out.splitlines()
     runs = [line for line in shown if "vit_jax.main" in line]
     assert len(runs) == 2 and all(f"/out/{name}/runs/" in line for line in runs)
+    length = "time_budget=1 seconds" if name == "equal_time" else "num_steps=6"
+    assert all(length in line for line in runs)

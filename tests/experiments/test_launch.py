@@ -340,10 +340,14 @@ def test_a_run_is_packed_with_its_state_while_others_are_compared_with_it(tmp_pa
     checkpoint.touch()
     jobs.folder(base).write("results", {"num_steps": 6})
     options = argparse.Namespace(dry_run=False, deadline=math.inf, retry=False)
-    for left, is_packed in ((("other",), True), ((), False)):
+    for left, bases, is_packed in (
+        (("other",), {other: base}, True),
+        (("other",), {base: other}, True),
+        ((), {other: base}, False),
+    ):
         jobs.left = left
         run_study("study", jobs, [base, other], options,
-                  bases={other: base}, write=lambda: None)  # fmt: skip
+                  bases=bases, write=lambda: None)  # fmt: skip
         with tarfile.open(tmp_path / "study.tar.gz") as tar:
             assert any("checkpoints/6" in n for n in tar.getnames()) == is_packed
 

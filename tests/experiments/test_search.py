@@ -292,7 +292,7 @@ def test_left_over_runs_are_told(tmp_path, capsys):
         (["--arms=base", "--final"], r"--arms changes what .* --final trains"),
         (["--config.num_steps=9", "--arms=epochs_144"], r"but epochs_144 is about"),
         (["--epochs=3", "--config.num_steps=9"], r"num_steps and --epochs each give"),
-        (["--record=table.md"], r"table\.md is no file with a name in \.json"),
+        (["--record=table.md"], r"table\.md must be a file that ends in \.json"),
         (["--epochs=0"], r"--epochs: 0 is not a finite number above 0"),
     ],
 )

@@ -246,7 +246,7 @@ def test_learning_rates_are_checked(tmp_path):
         ("--config.seed=3", "--seeds=N says how many"),
         ("--config.seed", "--seeds=N says how many"),
         ("--learning_rates=1e-3;1", "no list of numbers; write for example"),
-        ("--out=runs/lr0.001", "lr0.001 is no file with a name in .json"),
+        ("--out=runs/lr0.001", "lr0.001 must be a file that ends in .json"),
         ("--num_epochs=1 --config.num_steps=9", "num_steps=9 each give a length"),
         ("--data=files", "trains on scikit-learn's digits; leave it out"),
         ("--data=files --config.data.dir=d", "leave out --config.data.dir=d"),

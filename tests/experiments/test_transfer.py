@@ -36,6 +36,15 @@ def test_a_small_study_has_settings_that_fit(tmp_path):
         assert job.load_config().batch_size == 32
 
 
+def test_a_small_study_takes_the_users_settings(tmp_path):
+    _, helpers, arms = make_study(tmp_path, "--small", "--config.batch_size=8")
+    for job in (*helpers.values(), *arms):
+        assert job.load_config().batch_size == 8
+    # That of a stage is the stage's own, at full size as well.
+    with pytest.raises(UserError, match=r"warmup is .* each of config\.stages"):
+        main([f"--out={tmp_path}", "--small", "--config.schedule.warmup=1 steps"])
+
+
 def test_each_arm_starts_from_its_helper(tmp_path, capsys):
     out = str(tmp_path / "out")
     arguments = ["--dry_run", "--seeds=2", f"--out={out}", f"--data={tmp_path}/a"]

@@ -23,6 +23,7 @@ def test_class_scatter(tmp_path):
     markers = {dots.get_paths()[0].vertices.tobytes() for dots in axes.collections}
     assert len(colors) == len(markers) == 3
     assert style.save(figure, tmp_path / "s.png").stat().st_size > 3_000
+    assert style.save(figure, tmp_path / "s.pdf").stat().st_size > 3_000
 
 
 @pytest.mark.parametrize("num_classes, named", [(20, 20), (21, 9), (100, 9)])

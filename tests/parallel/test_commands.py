@@ -113,7 +113,7 @@ def test_a_device_that_is_not_there_is_one_sentence(kind, tmp_path):
     last = result.stderr.splitlines()[-1]
     assert result.returncode == 1 and "Traceback" not in result.stderr
     assert last.startswith(
-        f"error: JAX cannot use the devices of JAX_PLATFORMS={kind};"
+        f"error: JAX cannot use the devices of JAX_PLATFORMS={kind} ("
     )
 
 

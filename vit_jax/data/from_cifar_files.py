@@ -1,5 +1,6 @@
 """CIFAR-10 and CIFAR-100 from the official files: a folder, archive or download."""
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -17,7 +18,7 @@ from vit_jax.data.cifar_layouts import ARCHIVE_LENGTHS, OFFICIAL, Layout
 from vit_jax.data.dataset import Dataset
 from vit_jax.data.download import OFFLINE, fetch
 from vit_jax.errors import UserError, require_known
-from vit_jax.files import cache_folder, user_path
+from vit_jax.files import cache_folder, make_cache_folder, user_path
 
 # For each config.data.name, the dataset and the kind of label that is learned.
 NAMES = {
@@ -69,6 +70,8 @@ def find_archive(dataset: str, download: bool) -> pathlib.Path:
     official = OFFICIAL[dataset]
     archive = cache_folder() / official.url.rpartition("/")[2]
     if download:
+        with contextlib.suppress(OSError):  # which `fetch` explains
+            make_cache_folder()
         return fetch(official.url, official.md5, archive.parent)
     if not archive.is_file():
         raise UserError(

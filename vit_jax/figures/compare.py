@@ -42,7 +42,7 @@ def accuracy_over_time(
     unit: str = "seconds",
     split: str = "validation",
 ) -> Figure:
-    """Accuracy by training time, one colour for each recipe.
+    """Accuracy by training time, all runs of a recipe in one look.
 
     Args:
       groups: recipe -> (time in `unit`, accuracy 0 to 1) of each of its runs, such as

@@ -29,13 +29,15 @@ def class_scatter(
     named = class_names[: style.PALETTE.index(style.GREY)] if many else class_names
     for axes, (name, points) in zip(panels, coordinates.items(), strict=True):
         for index, class_name in enumerate(style.legend_names(named)):
+            look = style.series_look(index)
+            del look["linestyle"]  # Of edges, which are not drawn.
             axes.scatter(
                 *points[labels == index].T,
                 s=14,
                 linewidths=0,
                 alpha=0.75,
                 label=class_name,
-                **style.series_look(index),
+                **look,
             )
         if many:
             label = f"{len(class_names) - len(named)} other classes"

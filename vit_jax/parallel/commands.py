@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from vit_jax.errors import UserError
+from vit_jax.errors import UserError, one_line
 from vit_jax.files import is_full
 from vit_jax.parallel import distributed
 from vit_jax.parallel.compiled_programs import keep_compiled_programs
@@ -84,28 +84,28 @@ def _sentence(error: Exception) -> str | None:
             f"{error.filename} cannot be opened ({error.strerror}); give another path, "
             "or mend that."
         )
-    if not _has_devices():
+    if (reason := _why_no_device()) is not None:
         return (
             f"JAX cannot use the devices of JAX_PLATFORMS={os.environ['JAX_PLATFORMS']}"
-            "; unset that variable, or install what they need (for a GPU, its driver "
-            "and the extra cuda12)."
+            f" ({one_line(reason)}); unset that variable, or install what they need "
+            "(for a GPU, its driver and the extra cuda12)."
         )
     if is_full(error):
         return f"A disk is full ({error}); make room and run the same command again."
     return None
 
 
-def _has_devices() -> bool:
-    """Whether JAX, if a command has loaded it, finds what JAX_PLATFORMS asks for.
+def _why_no_device() -> Exception | None:
+    """JAX's error where it does not find what JAX_PLATFORMS asks for, or None.
 
     JAX removes the frames from its errors by which they could be told from others.
     """
     if "jax" in sys.modules and os.environ.get("JAX_PLATFORMS"):
         try:
             sys.modules["jax"].local_devices()
-        except (RuntimeError, AssertionError):
-            return False
-    return True
+        except (RuntimeError, AssertionError) as error:
+            return error
+    return None
 
 
 def run_command(

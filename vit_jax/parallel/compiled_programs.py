@@ -6,7 +6,7 @@ import sys
 import warnings
 
 from vit_jax.errors import UserError
-from vit_jax.files import cache_folder, make_cache_folder
+from vit_jax.files import cache_folder, is_private, make_cache_folder
 
 
 def compiled_folder() -> pathlib.Path:
@@ -30,8 +30,7 @@ def keep_compiled_programs() -> None:
         folder = compiled_folder()
         for path in (make_cache_folder(), folder):
             path.mkdir(mode=0o700, exist_ok=True)
-            status = path.stat()
-            if status.st_uid != os.getuid() or status.st_mode & 0o022:
+            if not is_private(path):
                 warnings.warn(
                     f"{path} can be written by others, so compiled programs are not "
                     "kept there; make it yours alone (chmod 700).",

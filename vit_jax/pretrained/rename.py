@@ -191,7 +191,7 @@ def _known_activation(name: Any, path: str) -> str:
     if name not in [*names]:
         raise UserError(
             f"The weights file {path} is of a model with activation {show(name)}, but "
-            f"must be of one with {', '.join(names)}; give another file."
+            f"ViTs here have one of {', '.join(ACTIVATIONS)}; give another file."
         )
     return names[name]
 

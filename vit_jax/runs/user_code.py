@@ -14,7 +14,7 @@ from typing import Any
 from vit_jax import augment, data, models
 from vit_jax.config.files import run_file
 from vit_jax.errors import UserError
-from vit_jax.files import cache_folder, make_cache_folder, user_path
+from vit_jax.files import cache_folder, is_private, make_cache_folder, user_path
 
 # Name in the user's file -> the table of the package that it joins.
 _TABLES: dict[str, dict[str, Any]] = {
@@ -82,7 +82,9 @@ def _list_of_named() -> pathlib.Path:
 def _named() -> set[str]:
     """SHA-256 of all files that were named, to this process or on this machine."""
     with contextlib.suppress(OSError, UnicodeDecodeError, UserError):
-        return _NAMED | set(_list_of_named().read_text(encoding="ascii").split())
+        # In a folder of others, they may have written into it.
+        if is_private(cache_folder()) and is_private(_list_of_named()):
+            return _NAMED | set(_list_of_named().read_text(encoding="ascii").split())
     return _NAMED
 
 
@@ -95,6 +97,7 @@ def _remember(digest: str) -> None:
         make_cache_folder()
         with _list_of_named().open("a", encoding="ascii") as file:
             file.write(digest + "\n")
+        _list_of_named().chmod(0o600)
 
 
 def absolute_code(path: str) -> str:
