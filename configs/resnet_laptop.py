@@ -6,10 +6,10 @@
 :quick, the default and :long train a ResNet-18 for 30, 120 and 480 CPU minutes;
 :small_quick, :small and :small_long train the same network at a quarter of its width.
 
-All settings but the model, Muon's learning rate and TrivialAugment, which no ResNet
-has, are those of vit_laptop.py: Muon (Jordan, 2024) trains the convolutions and AdamW
-the rest, with a rate that decays linearly to zero, crops, flips that alternate between
-epochs, label smoothing and averaged parameters.
+All settings but the model and Muon's learning rate are those of vit_laptop.py: Muon
+(Jordan, 2024) trains the convolutions and AdamW the rest, with a rate that decays
+linearly to zero, crops, flips that alternate between epochs, label smoothing and
+averaged parameters.
 
 Results on the test split (10,000 images, scored once), on one of two threads of a slow
 AMD EPYC's core, the ViT of vit_laptop.py on the other; :small_long on both cores of a
@@ -63,5 +63,4 @@ def get_config(variant: str = "hour") -> ConfigDict:
     config.model.name = "resnet18"
     config.model.width = width
     config.optim.muon_learning_rate = 0.08
-    config.augment.policy = "none"  # also for as long as the ViT that has one
     return config
