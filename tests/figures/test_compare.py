@@ -50,6 +50,15 @@ def test_accuracy_over_time(tmp_path):
     assert style.save(figure, tmp_path / "t.png").stat().st_size > 5_000
 
 
+def test_a_legend_of_many_recipes_covers_no_line():
+    curve = np.array([1.0, 2.0, 3.0]), np.array([0.3, 0.4, 0.5])
+    figure = compare.accuracy_over_time({"x" * 50 + str(i): [curve] for i in range(12)})
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    legend = axes.get_legend().get_window_extent()
+    assert axes.get_window_extent().x1 <= legend.x0 + 1 and legend.x1 <= figure.bbox.x1
+
+
 def test_a_run_without_evaluations_has_no_line():
     none = np.array([])
     some = np.array([1.0, 2.0]), np.array([0.3, 0.4])

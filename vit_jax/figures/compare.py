@@ -50,7 +50,10 @@ def accuracy_over_time(
         values, or says that there are none.
       split: the split on which the accuracy was measured.
     """
-    figure = style.new_figure(7.2, 4.4, "Accuracy over training time")
+    # A legend of more would cover the lines.
+    fits_inside = len(groups) <= 4
+    width = 7.2 if fits_inside else 10.4
+    figure = style.new_figure(width, 4.4, "Accuracy over training time")
     axes = figure.add_subplot()
     style.label_axes(axes, "", f"training time ({unit})", f"{split} accuracy (%)")
     names = style.legend_names([*groups])
@@ -68,7 +71,10 @@ def accuracy_over_time(
             look |= {"linestyle": "none", "marker": "none"}
         axes.plot([], [], **look, label=f"{name} ({end})")
     axes.set_xlim(left=0)
-    axes.legend(fontsize=9, frameon=False, loc="best")
+    if fits_inside:
+        axes.legend(fontsize=9, frameon=False, loc="best")
+    else:
+        style.legend_beside(axes)
     return figure
 
 
